@@ -47,13 +47,13 @@ open class BackingObject: @unchecked Sendable {
     /// Makes an object. For subclasses.
     public init() {}
 
-    /// The object's status. Works for every kind, also after unlinking.
+    /// The object's status, with its stored time. Works for every kind, also after unlinking.
     open func status() throws(Errno) -> Status { throw .ENOSYS }
     /// Sets the permission bits (12 bits).
     open func setMode(_ mode: UInt32) throws(Errno) { throw .ENOSYS }
     /// Sets owner and group. Nil leaves a value unchanged.
     open func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) { throw .ENOSYS }
-    /// Sets access and modification time.
+    /// Sets access time and stored time.
     open func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) { throw .ENOSYS }
 
     /// The value of an extended attribute; ENODATA if it is missing.
@@ -84,17 +84,11 @@ open class BackingNode: @unchecked Sendable {
     /// A handle on `object`.
     public init(_ object: BackingObject) { self.object = object }
 
-    /// `BackingObject.status`.
-    public final func status() throws(Errno) -> Status { try object.status() }
     /// `BackingObject.setMode`.
     public final func setMode(_ mode: UInt32) throws(Errno) { try object.setMode(mode) }
     /// `BackingObject.setOwner`.
     public final func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
         try object.setOwner(owner, group: group)
-    }
-    /// `BackingObject.setTimes`.
-    public final func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
-        try object.setTimes(accessed: accessed, modified: modified)
     }
     /// `BackingObject.attribute`.
     public final func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try object.attribute(name) }

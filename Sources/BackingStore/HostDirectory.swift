@@ -131,7 +131,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             let file = try leavingAccessTime { (noTime) throws(Errno) in
                 try open(name.terminated, access.flags | pfs_O_NOFOLLOW | noTime, for: fileUse)
             }
-            let status = if let known { known } else { try file.status() }
+            let status = if let known { known } else { StoredTime.shown(try file.status(), of: file) }
             try checkIsFile(status.kind)
             return HostFile(file, opened: status)
         } catch {
@@ -215,9 +215,11 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     // MARK: Entries by name
 
     public override func status(of name: EntryName) throws(Errno) -> Status {
-        try host.withOwnerAccess(0o100) { () throws(Errno) in
+        let status = try host.withOwnerAccess(0o100) { () throws(Errno) in
             try host.status(of: name.terminated)
         }
+        guard status.isMarked else { return status }
+        return (try? node(name).status()) ?? status
     }
 
     // MARK: Changing entries

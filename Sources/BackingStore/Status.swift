@@ -83,8 +83,10 @@ public struct Status: Hashable, Sendable {
     public var blockSize: UInt64
     /// Last access.
     public var accessed: Timestamp
-    /// Last change of the content.
+    /// Last change of the content, as programs are shown it.
     public var modified: Timestamp
+    /// The modification time that the store has and backups see (`StoredTime`).
+    public let stored: Timestamp
     /// Last change of the inode.
     public var changed: Timestamp
     /// When the object was made; nil if the file system does not say. With the inode number it tells an object from later
@@ -109,6 +111,7 @@ public struct Status: Hashable, Sendable {
         self.blockSize = blockSize
         self.accessed = accessed
         self.modified = modified
+        stored = modified
         self.changed = changed
         self.born = born
     }

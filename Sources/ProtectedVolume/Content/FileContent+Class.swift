@@ -77,8 +77,10 @@ extension FileContent {
     ) throws(VolumeError) {
         let newKeys = newKey ? FileKeys(try Self.randomKey(), suite: geometry.suite) : nil
         let before = header
+        // No backup can have the file while its page 0 waits, or while it has no name.
+        let isNews = !isNameless && snapshot.pageZero == .written
         try context.keys.storing { () throws(VolumeError) -> Void in
-            try preservingTime { () throws(VolumeError) in
+            try preservingTime(isNews: isNews) { () throws(VolumeError) in
                 try rewriteHeader(.other, newKeys: newKeys) {
                     (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
                     guard ClassChange.isAllowed(from: header.protectionClass, to: target, states: keys.states) else {
@@ -105,7 +107,7 @@ extension FileContent {
         }
         defer { wipeIfLocked() }
         wipeIfLocked()
-        // Class and key are in page 0. Times, which a sync of data leaves out, are not changed.
+        // Class and key are in page 0. The time is news too, which a sync of data leaves out.
         // A former class key leaves the keybag when no header names it, so the new header must be durable.
         let isFormer = context.keys.formerKeys.contains(
             FormerKey(number: before.protectionClass.rawValue, generation: before.keyGeneration))
@@ -113,7 +115,7 @@ extension FileContent {
         if isNameless {
             state.withLock { $0.durability.owesClass = true }
         } else {
-            try synchronizeBacking(dataOnly: true)
+            try synchronizeBacking(dataOnly: !isNews)
         }
     }
 
@@ -137,7 +139,7 @@ extension FileContent {
         do throws(VolumeError) {
             try prepareToModify(.other)
             try holding(0..<1, exclusive: true) { () throws(VolumeError) -> Void in
-                try preservingTime { () throws(VolumeError) in
+                try preservingTime(isNews: true) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in change(&header.flags) }
                 }
             }

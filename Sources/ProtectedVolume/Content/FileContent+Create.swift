@@ -48,7 +48,7 @@ extension FileContent {
             header: header, size: 0, pageZero: .pending,
             durability: Durability(isListed: true, pageZeroIsOurs: true, isMarked: true))
         // The kernel gets this time with the file.
-        state.keptTime.assume(status.modified)
+        state.keptTime.made(status.modified)
         let content = FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(file.takeKey(), suite: header.suite), state: state)

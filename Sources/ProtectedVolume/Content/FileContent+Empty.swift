@@ -35,10 +35,10 @@ extension FileContent {
         do throws(VolumeError) {
             try content.prepareToModify(.other)
             try content.holding(0..<1, exclusive: true) { () throws(VolumeError) in
-                try content.preservingTime { () throws(VolumeError) in
+                try content.preservingTime(isNews: true) { () throws(VolumeError) in
                     try content.rewriteHeader(.other) { (_, _) in }
                 }
-                try content.synchronizeBacking(dataOnly: true)
+                try content.synchronizeBacking(dataOnly: false)
             }
         } catch {
             // What has become of page 0 is not known.

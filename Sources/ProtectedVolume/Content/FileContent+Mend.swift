@@ -103,6 +103,7 @@ extension FileContent {
             guard !left.isEmpty, now.recovery.unmended != nil else { return false }
             if isDry { return try repairMiddle(left, now, .other, isDry: true) }
             var isChanged = false
+            // Backups see the end of mending only: each step would move the stored time by a second.
             try preservingTime { () throws(VolumeError) in isChanged = try repairMiddle(left, now, .other) }
             return isChanged
         }
@@ -173,7 +174,9 @@ extension FileContent {
             guard rest != nil, snapshot.recovery.repair == .none else { return }
             state.withLock { $0.recovery.unmended = nil }
             do throws(VolumeError) {
-                try preservingTime { () throws(VolumeError) in try rewriteHeader(.other) { (_, _) in } }
+                try preservingTime(isNews: true) { () throws(VolumeError) in
+                    try rewriteHeader(.other) { (_, _) in }
+                }
             } catch {
                 state.withLock { $0.recovery.unmended = rest }
                 throw error

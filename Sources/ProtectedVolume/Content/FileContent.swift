@@ -163,21 +163,48 @@ package final class FileContent: Sendable {
         state.withLock { $0.keptTime.set(time) }
     }
 
+    /// Whether the backing file's time is known to have no mark.
+    var isUnmarked: Bool { !context.isShared && state.withLock { $0.keptTime.isUnmarked } }
+
+    /// Makes backups see that the file has changed since `former`, and shows `time` to programs.
+    func renewTime(showing time: Timestamp, after former: Status) throws(Errno) {
+        try backing.renewTime(showing: time, after: former)
+        state.withLock { $0.keptTime.marked() }
+    }
+
     /// Runs `body`, and puts back the modification time, and set-ID bits that a write without privileges takes away (write(2)): for
     /// writes that no program requested.
-    /// - Parameter time: the time, if it is known. The set-ID bits are not put back then.
-    /// - Returns: whether the file has the time again.
+    /// - Parameters:
+    ///   - time: the time, if it is known. The set-ID bits are not put back then.
+    ///   - isNews: whether a backup of the file from before is worth less afterwards, so that backups must see the write.
+    /// - Returns: whether programs are shown the time again.
     @discardableResult
-    func preservingTime(_ time: Timestamp? = nil, _ body: () throws(VolumeError) -> Void) throws(VolumeError) -> Bool {
+    func preservingTime(
+        _ time: Timestamp? = nil, isNews: Bool = false, _ body: () throws(VolumeError) -> Void
+    ) throws(VolumeError) -> Bool {
         let status = time == nil ? try? backing.status() : nil
+        var hasFailed = false
+        func putBackTime() throws(Errno) {
+            if let time {
+                return try backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
+            }
+            guard let status else { throw .EIO }
+            guard isNews else { return try backing.putBackTime(status) }
+            // What was refused has written nothing.
+            if hasFailed, let now = try? backing.status(), now.stored == status.stored, now.changed == status.changed {
+                return
+            }
+            try renewTime(showing: status.modified, after: status)
+        }
         func putBack() -> Bool {
             if let mode = status?.mode, mode & 0o6000 != 0, !Credentials.isRoot { restoreSetID(mode) }
-            guard let before = time ?? status?.modified else { return false }
-            return (try? backing.setTimes(accessed: .keep, modified: .set(before))) != nil
+            do throws(Errno) { try putBackTime() } catch { return false }
+            return true
         }
         do throws(VolumeError) {
             try body()
         } catch {
+            hasFailed = true
             _ = putBack()
             throw error
         }
@@ -200,7 +227,7 @@ package final class FileContent: Sendable {
         if let written = try flushedHeader() { return written }
         timing.withLock { _ in
             guard let time = state.withLock({ $0.keptTime.toPutBack }) else { return }
-            try? backing.setTimes(accessed: .keep, modified: .set(time))
+            try? backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
             state.withLock { $0.keptTime.putBack(time) }
         }
         return nil

@@ -7,6 +7,8 @@ internal import BackingStore
 struct KeptTime: Sendable {
     private(set) var time: Timestamp?
     private var wasWrittenBack = false
+    /// Whether a write has moved the backing file's time since the daemon marked it last (`StoredTime`), as far as is known.
+    private(set) var isUnmarked = false
 
     /// Whether a time is kept.
     var isKnown: Bool { time != nil }
@@ -35,5 +37,23 @@ struct KeptTime: Sendable {
     }
 
     /// Notes that a write-back has changed the backing file's time.
-    mutating func wroteBack() { wasWrittenBack = true }
+    mutating func wroteBack() {
+        wasWrittenBack = true
+        isUnmarked = true
+    }
+
+    /// Notes the time of a file that was just made.
+    mutating func made(_ time: Timestamp) {
+        assume(time)
+        isUnmarked = true
+    }
+
+    /// Whether the daemon has marked the backing file's time while this content was open.
+    private(set) var wasMarked = false
+
+    /// Notes that the daemon has marked the backing file's time.
+    mutating func marked() {
+        isUnmarked = false
+        wasMarked = true
+    }
 }

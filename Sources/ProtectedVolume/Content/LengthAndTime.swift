@@ -2,12 +2,12 @@
 
 internal import BackingStore
 
-/// The length and modification time of a backing file. Every change of the content changes one of them.
+/// The length and stored modification time of a backing file. Every change of the content changes one of them.
 struct LengthAndTime: Sendable, Equatable {
     var length: UInt64
     var modified: Timestamp
 
-    init(_ status: Status) { self.init(length: status.size, status.modified) }
+    init(_ status: Status) { self.init(length: status.size, status.stored) }
 
     init(length: UInt64, _ modified: Timestamp) {
         self.length = length

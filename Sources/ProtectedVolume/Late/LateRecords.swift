@@ -366,7 +366,7 @@ final class LateRecords: Sendable {
         guard let before, let last = owed.map({ Timestamp($0.entry.header) }).max(by: <) else { return }
         // The kernel has sent the time of these writes already, unless the daemon was killed before.
         let isTold = last < before.changed || last < before.modified
-        try? content.backing.setTimes(accessed: .keep, modified: .set(isTold ? before.modified : last))
+        try? content.renewTime(showing: isTold ? before.modified : last, after: before)
     }
 
     /// Marks the records of `files` as used, so that they are not applied again.

@@ -393,7 +393,8 @@ extension Volume {
             // Without root, the store lets the owner's attributes be read after a change of such a mode only.
             let status = before.mode & 0o400 == 0 ? try old.status() : before
             try new.setMode(giveOwner(of: status, to: new))
-            try new.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+            // The copy has other ciphertext of the same length.
+            try new.renewTime(showing: status.modified, after: status, accessed: .set(status.accessed))
             // Stores without flags have nothing to copy. An immutable file is not replaced.
             if let flags = try? old.flags(), let own = try? new.flags(),
                 flags.intersection(.settable) != own.intersection(.settable)

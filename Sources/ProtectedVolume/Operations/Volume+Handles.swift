@@ -85,7 +85,10 @@ extension Volume {
             // A failure keeps the epoch open. No caller can receive the error.
             let settled = try? content.settle()
             // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
-            let looks = known ?? settled ?? lastSeen(of: content)
+            // Our own mark is no change by another program.
+            let looks =
+                content.state.withLock { $0.keptTime.wasMarked }
+                ? lastSeen(of: content) : known ?? settled ?? lastSeen(of: content)
             if isLast { settleSize(of: content, node) }
             node.state.withLock { state in
                 if isLast {

@@ -45,7 +45,8 @@ extension Volume {
         forgetLastSeen(node)
         let set = { () throws(VolumeError) -> Status in
             try self.below { () throws(Errno) in
-                try object.setTimes(accessed: change.accessed, modified: change.modified)
+                try object.setTimes(
+                    accessed: change.accessed, modified: change.modified, isUnmarked: content?.isUnmarked ?? false)
                 return try object.status()
             }
         }

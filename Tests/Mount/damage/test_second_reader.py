@@ -97,6 +97,7 @@ def make_tree(mount):
 
     path = os.path.join(root, "exposed")
     harness.write_file(path, harness.pattern(9000))
+    os.utime(path, ns=(1_600_000_000_123_456_789, 1_500_000_000_000_000_001))
     harness.set_class(path, "D")
     harness.set_class(path, "A")
 
@@ -135,7 +136,7 @@ def read_again(volume):
             errors.append(f"{entry.path!r}: {entry.error}")
             continue
         status = entry.status
-        row = {"mode": status.st_mode, "owner": (status.st_uid, status.st_gid), "mtime": status.st_mtime_ns}
+        row = {"mode": status.st_mode, "owner": (status.st_uid, status.st_gid), "mtime": entry.mtime_ns}
         if entry.kind == "symlink":
             row["target"] = entry.target
         if entry.kind == "file":
@@ -181,6 +182,9 @@ def test_every_kind_of_object(environment):
     flags = {path: (entry.is_explicit, entry.is_key_exposed)
              for path, entry in ((entry.path, entry) for entry in volume.walk()) if entry.kind == "file"}
     environment.cell("KEY_EXPOSED after tightening by setxattr", (True, True), flags[b"exposed"])
+    exposed, = (entry for entry in volume.walk() if entry.path == b"exposed")
+    environment.cell("backups see the change of class, programs do not", (True, 1_500_000_000_000_000_001),
+                     (exposed.status.st_mtime > 1_600_000_000, exposed.mtime_ns))
     environment.cell("EXPLICIT and KEY_EXPOSED of an inherited file", (False, False), flags[b"two extents"])
     environment.cell("EXPLICIT where a class was set", True, flags[b"class D/1 bytes"][0])
     environment.cell("inherited class is not EXPLICIT", False, flags[b"defaults/A/inherits"][0])

@@ -24,6 +24,9 @@ IN_OVERFLOW, LONG_FORM, LONGEST_TARGET = b"\x03", 509, 4095
 #: The name of the attribute that holds others, and the longest value.
 RECORD, LONGEST_VALUE = b"user.protectfs.attributes", 65536
 
+#: The nanoseconds of a stored time beside which there is a shown one, and the attribute that has it.
+TIME_MARK, SHOWN_TIME = 1_746_100, b"user.pfs-time"
+
 #: A record that verified: what is not known of it in `newer`; `default` is 0 for no class, and None if it is not known.
 Record = collections.namedtuple("Record", "id default newer")
 
@@ -41,6 +44,19 @@ class Entry:
     @property
     def class_name(self):
         return CLASS_NAMES.get(self.protection_class)
+
+    @property
+    def mtime_ns(self):
+        """The modification time that programs are shown (7.5)."""
+        stored = self.status.st_mtime_ns
+        if not stat.S_ISREG(self.status.st_mode) or stored % 10**9 != TIME_MARK:
+            return stored
+        try:
+            value = os.getxattr(self.backing, SHOWN_TIME)
+        except OSError:
+            return stored
+        seconds, rest = int.from_bytes(value[:8], "little", signed=True), int.from_bytes(value[8:], "little")
+        return seconds * 10**9 + rest if len(value) == 12 and rest < 10**9 else stored
 
     @property
     def is_key_exposed(self):

@@ -1,0 +1,107 @@
+// Tests the time that backups see beside the one that programs are shown.
+
+@testable import BackingStore
+import HostSystem
+import MemoryStore
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+@Suite struct StoredTimeTests {
+    private static let old = Timestamp(seconds: 1_000_000_000, nanoseconds: 123_456_789)
+
+    /// A volume with a file "f" of an old time, which nobody has open.
+    private func make(_ store: MemoryStore = MemoryStore()) throws -> TestVolume {
+        let it = try TestVolume(store.root)
+        try it.write("f", "content")
+        try set(Self.old, in: it)
+        #expect(try stored(in: it) == Self.old)
+        return it
+    }
+
+    private func set(_ time: Timestamp, in it: TestVolume) throws {
+        var change = AttributeChange()
+        change.modified = .set(time)
+        #expect(try it.volume.setAttributes(of: it.node("f"), change).modified == time)
+    }
+
+    private func shown(in it: TestVolume) throws -> Timestamp { try it.volume.attributes(of: it.node("f")).modified }
+
+    /// What a backup sees.
+    private func stored(in it: TestVolume) throws -> Timestamp {
+        let (directory, name) = try it.backing("f")
+        return try directory.status(of: name).stored
+    }
+
+    @Test func aFormIsReadAsItWasWritten() {
+        let times = [Self.old, .init(seconds: -5, nanoseconds: 0), .init(seconds: .max, nanoseconds: 999_999_999)]
+        for time in times { #expect(StoredTime.decode(StoredTime.encode(time)) == time) }
+        #expect(StoredTime.decode([]) == nil && StoredTime.decode(Array(repeating: 0, count: 13)) == nil)
+        #expect(StoredTime.decode(Array(repeating: 0xFF, count: 12)) == nil)
+    }
+
+    /// Everything that writes the ciphertext anew, and no content.
+    @Test(arguments: ["stronger", "weaker", "chosen", "encrypted anew"])
+    func backupsSeeWhatProgramsDoNot(_ change: String) throws {
+        let it = try make()
+        switch change {
+        case "stronger": try it.setClass("f", "complete")
+        case "weaker": try it.setClass("f", "none")
+        case "chosen": try it.setClass("f", it.getClass("f"))
+        default: #expect(try it.volume.reencrypt(it.node("f"), to: .complete))
+        }
+        #expect(try shown(in: it) == Self.old)
+        #expect(try stored(in: it).seconds > Self.old.seconds)
+        try it.volume.close()
+        let again = try it.mountAgain(it.directory)
+        #expect(try shown(in: again) == Self.old)
+        #expect(try again.read("f") == "content")
+    }
+
+    /// A time that a program sets must not hide the change: `touch -r`, or a copy program that sets it last.
+    @Test func aTimeThatIsSetLaterHidesNothing() throws {
+        let it = try make()
+        try it.setClass("f", "complete")
+        let first = try stored(in: it)
+        try set(Self.old, in: it)
+        #expect(try shown(in: it) == Self.old)
+        let second = try stored(in: it)
+        #expect(second.seconds > first.seconds)
+        try it.setClass("f", "none")
+        #expect(try stored(in: it).seconds > second.seconds)
+        #expect(try shown(in: it) == Self.old)
+    }
+
+    @Test func aWriteEndsTheMark() throws {
+        let it = try make()
+        try it.setClass("f", "none")
+        let content = try it.volume.open(it.node("f"), writable: true)
+        try content.write(Array("other".utf8).span, at: 0)
+        it.volume.release(try it.node("f"), writable: true)
+        #expect(try shown(in: it) == stored(in: it))
+        #expect(try shown(in: it) != Self.old)
+    }
+
+    /// A time of a program that looks like a marked one is the program's.
+    @Test func aTimeThatLooksMarkedIsGivenBack() throws {
+        let it = try make()
+        let time = Timestamp(seconds: 5, nanoseconds: StoredTime.mark)
+        try set(time, in: it)
+        #expect(try shown(in: it) == time)
+        try it.setClass("f", "none")
+        #expect(try shown(in: it) == time)
+        try it.volume.close()
+        #expect(try shown(in: it.mountAgain(it.directory)) == time)
+    }
+
+    /// Where the store keeps no attribute, backups count more than the time that is shown.
+    @Test func withoutTheAttributeTheShownTimeMoves() throws {
+        let store = MemoryStore()
+        let it = try make(store)
+        store.fail(.setAttribute, with: .EOPNOTSUPP)
+        try it.setClass("f", "none")
+        #expect(try stored(in: it).seconds > Self.old.seconds)
+        #expect(try shown(in: it) == stored(in: it))
+    }
+}
