@@ -253,7 +253,7 @@ def main():
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     if arguments.binary:
-        os.environ["PROTECTFS"] = arguments.binary
+        os.environ["PROTECTFS"] = os.path.abspath(arguments.binary)
     shorten_temporary_paths()
     totals = Totals()
     chosen = list(tests(arguments.names, arguments.unwanted))
