@@ -95,6 +95,28 @@ import VolumeFormat
         #expect(try shown(in: it.mountAgain(it.directory)) == time)
     }
 
+    /// A file with the length and time of the one that it replaces is another file all the same.
+    @Test(arguments: [RenameMode.replace, .exchange], [false, true])
+    func aReplacedFileOfTheSameTimeIsSeen(_ mode: RenameMode, _ isOpen: Bool) throws {
+        let it = try make()
+        try it.write("g", "another")
+        var change = AttributeChange()
+        change.modified = .set(Self.old)
+        _ = try it.volume.setAttributes(of: it.node("g"), change)
+        let (old, new) = (try it.node("f"), try it.node("g"))
+        if isOpen { for node in [old, new] { _ = try it.volume.open(node, writable: true) } }
+        try it.rename("g", "f", mode)
+        for name in mode == .exchange ? ["f", "g"] : ["f"] {
+            #expect(try it.volume.attributes(of: it.node(name)).modified == Self.old)
+            let (directory, entry) = try it.backing(name)
+            #expect(try directory.status(of: entry).stored.seconds > Self.old.seconds)
+        }
+        if isOpen { for node in [old, new] { it.volume.release(node, writable: true) } }
+        #expect(try it.read("f") == "another")
+        // It is no change by another program.
+        #expect(try it.node("f") === new)
+    }
+
     /// Where the store keeps no attribute, backups count more than the time that is shown.
     @Test func withoutTheAttributeTheShownTimeMoves() throws {
         let store = MemoryStore()

@@ -98,6 +98,8 @@ extension Volume {
             nodes.exchanged(
                 nodes.known(InodeKey(move.status)), at: move.oldPlace, nodes.known(InodeKey(target)), at: move.newPlace)
         }
+        showReplaced(target, by: move.status, at: move.name.entry, in: move.newDirectory)
+        showReplaced(move.status, by: target, at: move.source.name.entry, in: move.directory)
     }
 
     /// Renames to a free name. A file takes the class of the last file that had the name, as if it replaced that file.
@@ -150,6 +152,7 @@ extension Volume {
             }
             let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
+            showReplaced(target, by: move.status, at: move.name.entry, in: move.newDirectory)
             removeOverflow(of: owner, node, in: move.newDirectory)
             if let node {
                 nodes.unlinked(node, at: move.newPlace, pin: pin, isLast: target.links <= 1)
