@@ -176,6 +176,8 @@ int pfs_open_standard_streams(void) {
 
 int pfs_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
+int pfs_pidfd_send_signal(int pidfd, int signal) { return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, 0, 0); }
+
 #if defined(__x86_64__)
 #define VECTORS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
                 "xmm13", "xmm14", "xmm15"

@@ -126,6 +126,14 @@ package struct ProcessWatch: ~Copyable, Sendable {
     /// To wait for the end together with other things.
     package var pollEntry: PollEntry { PollEntry(descriptor.number) }
 
+    /// Whether the process still runs. What was read of its number before then belongs to it.
+    package borrowing func isRunning() -> Bool { !waitForEnd(seconds: 0) }
+
+    /// Sends a signal to this process, and to no other one that gets its number later.
+    package borrowing func send(_ signal: Int32) throws(SystemError) {
+        guard pfs_pidfd_send_signal(descriptor.number, signal) == 0 else { throw .last("pidfd_send_signal") }
+    }
+
     /// Waits at most `seconds` until the process has ended; false if it still runs.
     package borrowing func waitForEnd(seconds: Int32) -> Bool {
         var poll = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)

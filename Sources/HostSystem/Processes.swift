@@ -11,6 +11,20 @@ package enum Processes {
         return text.filter { $0.isASCII && !$0.isNewline && $0 != "\u{1b}" }
     }
 
+    /// Whether a process has this number, of any user.
+    static func exists(_ process: Int32) -> Bool { process > 0 && (kill(process, 0) == 0 || errno != ESRCH) }
+
+    /// The real user of a process; nil if it cannot be seen. A program that has raised its rights (set-user-ID) keeps that of the user
+    /// who started it.
+    package static func realUser(of process: Int32) -> UInt32? {
+        guard process > 0, let bytes = try? readFile(HostPath("/proc/\(process)/status"), limit: 64 << 10) else {
+            return nil
+        }
+        let line = bytes.split(separator: UInt8(ascii: "\n")).first { $0.starts(with: "Uid:".utf8) }
+        let numbers = line?.dropFirst(4).split { $0 == UInt8(ascii: "\t") || $0 == UInt8(ascii: " ") }
+        return numbers?.first.flatMap { UInt32(String(decoding: $0, as: UTF8.self)) }
+    }
+
     /// The processes of a session that a process has started, directly or through others; if the process leads the session, all
     /// of the session.
     static func started(by process: Int32, in session: Int32) -> [Int32] {

@@ -63,6 +63,8 @@ int pfs_open_standard_streams(void);
 int pfs_close_from(int first);
 /* pidfd_open(2). */
 int pfs_pidfd_open(int pid);
+/* pidfd_send_signal(2). */
+int pfs_pidfd_send_signal(int pidfd, int signal);
 
 /* Whether the processor has instructions for AES and for GCM's multiplication. */
 int pfs_has_aes_instructions(void);

@@ -151,8 +151,12 @@ extension Command {
     private static func endsWithin(
         _ grace: UInt64, _ daemon: Int32, _ client: borrowing ControlClient, _ path: HostPath, _ entry: MountEntry
     ) throws(CommandFailure) -> Bool {
-        // The daemon's own number may mean another process here, if it is in another PID namespace.
-        guard client.process == daemon, let watch = try? ProcessWatch(daemon), kill(daemon, SIGTERM) == 0 else {
+        // The daemon's own number may mean another process here, if it is in another PID namespace, or if the daemon has died. The
+        // owner of the mount must be one who could send the signal too.
+        guard client.process == daemon, let watch = try? ProcessWatch(daemon),
+            let owner = entry.owner, Processes.realUser(of: daemon) == owner, watch.isRunning(),
+            (try? watch.send(SIGTERM)) != nil
+        else {
             throw .init(
                 .failure, "\(path): the daemon (process \(daemon)) cannot be told to end; use unmount without --grace")
         }
@@ -179,7 +183,8 @@ extension Command {
             let client = try DaemonConnection.connect(entry, path)
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
             let session = (try? client.info()).map(MountSession.init)
-            let watch = try? ProcessWatch(process)
+            // Not another process that the daemon names.
+            let watch = client.process == process ? try? ProcessWatch(process) : nil
             let isForced: Bool
             if let grace, grace > 0 {
                 isForced = try !endsWithin(grace, process, client, path, entry)
