@@ -20,24 +20,23 @@ extension Command {
                 throw .init(.usage, "use either --all or a mount point")
             }
             let entries: [MountEntry]
+            let answers: [Result<StatusReport, CommandFailure>]
             if let path = arguments.operands.first {
                 entries = [try MountLookup.at(path)]
+                answers = [.success(try ask(entries[0]))]
             } else {
                 entries = try MountLookup.knownOwn()
+                answers = askAll(entries)
             }
             var lines: [JSONValue] = []
             var isFirst = true
             var code = ExitCode.success
-            for entry in entries {
-                do throws(CommandFailure) {
-                    let client = try DaemonConnection.connect(entry, entry.mountPoint)
-                    let report = try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in
-                        try client.status()
-                    }
+            for (entry, answer) in zip(entries, answers) {
+                switch answer {
+                case .success(let report):
                     lines.append(report.json)
                     if !arguments.has("json") { Output.print((isFirst ? "" : "\n") + StatusText.table(report, entry)) }
-                } catch {
-                    if arguments.operands.count == 1 { throw error }
+                case .failure(let error):
                     if code == .success { code = error.code }
                     lines.append(
                         .fields(
@@ -58,6 +57,37 @@ extension Command {
             }
             return code
         })
+
+    private static func ask(_ entry: MountEntry) throws(CommandFailure) -> StatusReport {
+        let client = try DaemonConnection.connect(entry, entry.mountPoint)
+        return try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in try client.status() }
+    }
+
+    /// How long all daemons together may take, in nanoseconds. One may be a program of any user.
+    private static let patience: UInt64 = 5_000_000_000
+
+    /// Asks all daemons at the same time.
+    private static func askAll(_ entries: [MountEntry]) -> [Result<StatusReport, CommandFailure>] {
+        let done = Lock<[Int: Result<StatusReport, CommandFailure>]>([:])
+        let hasAnswered = Condition()
+        let deadline = monotonicNanoseconds() + patience
+        for (index, entry) in entries.enumerated() {
+            // Nothing waits for the end of the thread.
+            let thread = BackgroundThread(name: "status") {
+                let result = Result { () throws(CommandFailure) in try ask(entry) }
+                done.withLock { $0[index] = result }
+                hasAnswered.broadcast()
+            }
+            guard thread == nil else { continue }
+            let failure = CommandFailure(.failure, "\(entry.mountPoint): there is no thread left to ask its daemon")
+            done.withLock { $0[index] = .failure(failure) }
+        }
+        _ = done.wait(on: hasAnswered, until: deadline) { $0.count == entries.count ? true : nil }
+        let answers = done.withLock { $0 }
+        return entries.indices.map { index in
+            answers[index] ?? .failure(DaemonConnection.explain(.timedOut, entries[index].mountPoint))
+        }
+    }
 
     static let watch = Command(
         "watch", .locking, [.mountPoint], "Shows locks and unlocks as they happen, until the volume is unmounted.",
