@@ -73,7 +73,8 @@ extension Command {
             guard let path = arguments.operands.first else {
                 throw .init(.usage, "name a mount point, or use --all; protectfs status shows all mounts")
             }
-            return tell(try lock(try MountLookup.at(path), path, request), path, isJSON: isJSON)
+            let entry = try MountLookup.at(path)
+            return tell(try lock(entry, path, request), path, entry, isJSON: isJSON)
         })
 
     private static func lock(
@@ -137,7 +138,7 @@ extension Command {
         let path = entry.mountPoint
         switch result {
         case .success(let report):
-            let said = isJSON ? code(of: report) : tell(report, path, isJSON: false)
+            let said = isJSON ? code(of: report) : tell(report, path, entry, isJSON: false)
             done.locked += 1
             if done.code == .success { done.code = said }
             done.list.append(.fields([("mountPoint", .path(path)), ("locked", report.json)]))
@@ -153,7 +154,9 @@ extension Command {
     private static func code(of report: LockReport) -> ExitCode { report.state == .sweeping ? .sweeping : .success }
 
     /// Prints what a lock has done.
-    private static func tell(_ report: LockReport, _ path: HostPath, isJSON: Bool) -> ExitCode {
+    private static func tell(
+        _ report: LockReport, _ path: HostPath, _ entry: MountEntry, isJSON: Bool
+    ) -> ExitCode {
         let code = code(of: report)
         let what = "\(path) is \(report.state == .sweeping ? "locked, but the kernel still holds plaintext" : "locked")"
         if isJSON { return Output.done(what, report.json.line + "\n", code) }
@@ -170,6 +173,11 @@ extension Command {
         if report.state == .sweeping {
             Output.note(
                 "protectfs: \(path): the keys are wiped, but \(StatusText.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
+            )
+        }
+        for loop in LoopDevice.over(entry.mountPoint) where report.state != .unlocked {
+            Output.note(
+                "protectfs: \(path): \(loop.device) is over \(loop.file), and the kernel keeps what was read of it; detach it (losetup -d \(loop.device))"
             )
         }
         if report.state == .unlocked {

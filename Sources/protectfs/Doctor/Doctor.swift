@@ -43,7 +43,7 @@ struct Weakness {
     /// What was looked at. The raw value is the word of `doctor --json`.
     enum Check: String {
         case swap, hibernation, coreDumps, freedMemory, lockedMemory, allowOther
-        case daemon, store, deviceKey, recentFiles, thumbnails, weakDefault
+        case daemon, store, deviceKey, loopDevice, recentFiles, thumbnails, weakDefault
     }
 
     let check: Check

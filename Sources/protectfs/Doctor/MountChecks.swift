@@ -20,7 +20,8 @@ struct MountChecks {
                     advice: "remove the mount with protectfs unmount, and mount again")
             ]
         }
-        return [store()].compactMap { $0 } + keys() + DesktopTraces(mount.mountPoint).all() + weakDefaults()
+        return [store()].compactMap { $0 } + keys() + loopDevices() + DesktopTraces(mount.mountPoint).all()
+            + weakDefaults()
     }
 
     /// File systems that may not pass a sync on to a disk, or lose it.
@@ -62,6 +63,16 @@ struct MountChecks {
                 check: .deviceKey, place: key,
                 problem: "the device key is on the same disk as the volume, and one failure can take both",
                 advice: "keep a copy of it, or the recovery code, in another place")
+        }
+    }
+
+    /// The kernel caches a block device on its own, and a lock cannot drop that.
+    private func loopDevices() -> [Weakness] {
+        LoopDevice.over(mount.mountPoint).map { loop in
+            Weakness(
+                check: .loopDevice, place: loop.device,
+                problem: "is over \(loop.file), so what was read of it can be read after a lock, too",
+                advice: "detach it before a lock (unmount what is on it, then losetup -d \(loop.device))")
         }
     }
 

@@ -155,3 +155,19 @@ def test_keys_and_store(environment):
     harness.wait_until(lambda: [one[0] for one in found(point)] == ["daemon"], what="the dead mount")
     protectfs("unmount", point, env=volume.environment)
     harness.detach(new)
+
+
+def test_loop_device(environment):
+    """A loop device over a file of the mount is found by doctor, and named by lock; one over another file is not."""
+    Machine(environment)
+    mount = environment.mount()
+    run("mount", "-t", "tmpfs", "none", "/sys/block")
+    for name, place in (("loop3", mount / "disk image"), ("loop4", mount.path + "-beside/image"), ("loop5", "/image"), ("loop6", None)):
+        os.makedirs(f"/sys/block/{name}/loop" if place else f"/sys/block/{name}")
+        if place:
+            write_file(f"/sys/block/{name}/loop/backing_file", os.fsencode(place) + b"\n")
+    loops = [one for one in found(mount.path) if one[0] == "loopDevice"]
+    environment.cell("doctor", [("loopDevice", "/dev/loop3")], loops)
+    done = mount.command("lock", "--grace", "0", mount.path)
+    environment.cell("lock", (True, False, False), tuple(f"/dev/loop{number}" in done.stderr for number in (3, 4, 5)))
+    environment.cell("as JSON", 0, mount.command("lock", "--json", mount.path).stderr.count("/dev/loop"))
