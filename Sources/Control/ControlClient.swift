@@ -23,6 +23,8 @@ package enum ControlError: Error, Equatable, Sendable {
     case system(SystemError)
     /// The passphrase or code is empty or too long.
     case unusableSecret
+    /// The daemon is not certain to be the volume's own.
+    case unproven(StoreDoubt)
 }
 
 /// A connection to the daemon of a mount.
@@ -74,6 +76,9 @@ package struct ControlClient: ~Copyable {
     /// The process at the other end, if the kernel says which one it is.
     package var process: Int32? { channel.peer.flatMap { $0.process > 0 ? $0.process : nil } }
 
+    /// Who listens at the other end.
+    var peer: LockTable.Holder? { channel.peer.map { LockTable.Holder(process: $0.process, user: $0.user) } }
+
     /// What to wait for with poll(2) before `nextEvent`, which then finds an event or the end of the mount.
     package var pollEntry: PollEntry { PollEntry(channel.number) }
 
@@ -81,6 +86,15 @@ package struct ControlClient: ~Copyable {
     package func status() throws(ControlError) -> StatusReport {
         guard let report = StatusReport(try ask(["request": "status"], seconds: 30)) else { throw .protocolViolation }
         return report
+    }
+
+    /// The daemon's answer to a challenge.
+    func prove(_ challenge: MountChallenge) throws(ControlError) -> [UInt8] {
+        let answer = try ask(["request": "prove", "challenge": .string(challenge.text)], seconds: 30)
+        guard let proof = answer["proof"]?.text.flatMap({ Hexadecimal.decode($0.utf8) }) else {
+            throw .protocolViolation
+        }
+        return proof
     }
 
     /// Facts about the volume beyond its state.

@@ -98,6 +98,11 @@ extension ControlServer {
                 var reports = ProgressReports(channel)
                 return Self.success(try handler.renewKey(renewal) { reports.send($0) }.json)
             case "formerKeys": return Self.success(try handler.formerKeys().json)
+            case "prove":
+                guard let challenge = request["challenge"]?.text.flatMap({ MountChallenge($0) }) else {
+                    throw ControlFailure(code: "malformed", message: "prove needs a challenge of 32 bytes")
+                }
+                return Self.success(["proof": .string(Hexadecimal.text(handler.prove(challenge)))])
             case "path":
                 guard let asked = PathRequest(request) else {
                     throw ControlFailure(code: "malformed", message: "path needs a relative path")

@@ -32,6 +32,8 @@ package protocol ControlHandler: AnyObject, Sendable {
     func formerKeys() throws(ControlFailure) -> FormerKeysReport
     /// Facts about the volume beyond its state, such as open epochs and damage.
     func info() throws(ControlFailure) -> JSONValue
+    /// The answer to a challenge, which only the volume's keys give. Works in every state.
+    func prove(_ challenge: MountChallenge) -> [UInt8]
     /// Translates between the paths of the mount and of its store. Works in every state.
     func path(_ request: PathRequest) throws(ControlFailure) -> PathReport
 }

@@ -27,6 +27,8 @@ package final class MetadataKeys: Sendable {
     package let attributeValue: SecretKey
     /// Encrypts overflow objects.
     package let overflow: SecretKey
+    /// Proves to a command that a daemon has the volume's keys (`MountChallenge`).
+    package let mountProof: SecretKey
     /// The directory ID of the volume's root.
     package let rootID: ObjectID
 
@@ -47,6 +49,7 @@ package final class MetadataKeys: Sendable {
         attributeValue = try deriveKey(
             from: metadataKey, label: KeyLabel.attributeValue, context: uuid.span)
         overflow = try deriveKey(from: metadataKey, label: KeyLabel.overflow, context: uuid.span)
+        mountProof = try deriveKey(from: metadataKey, label: KeyLabel.mountProof, context: uuid.span)
         let root = try deriveKey(from: metadataKey, label: KeyLabel.rootID, context: uuid.span)
         rootID = root.withBytes { ObjectID($0) }
     }

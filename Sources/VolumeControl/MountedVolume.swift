@@ -112,7 +112,10 @@ public struct MountedVolume: Sendable, Hashable {
     ) throws(VolumeControlError) -> Bool {
         let credential = secret.credential()
         let condition = number.map { UnlockCondition.ifLock($0) } ?? .always
-        let outcome = try call { client throws(ControlError) in try client.unlock(credential, when: condition) }
+        let outcome = try call { client throws(ControlError) in
+            try StoreProof.require(client, entry, of: entry.source)
+            return try client.unlock(credential, when: condition)
+        }
         return outcome != .alreadyUnlocked
     }
 

@@ -48,6 +48,8 @@ extension VolumeControlError: CustomStringConvertible {
         case .timedOut: self = .timedOut
         case .system(let error): self = .failed("\(error)")
         case .unusableSecret: self = .unusableSecret
+        case .unproven(.foreign): self = .notYours(mountPoint)
+        case .unproven: self = .failed("\(mountPoint): its daemon does not use the volume that the mount names")
         }
     }
 

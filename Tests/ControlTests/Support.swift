@@ -47,6 +47,11 @@ final class TestHandler: ControlHandler {
         return report
     }
 
+    /// What answers challenges. Nil answers with nothing.
+    let proof = Lock<(@Sendable (MountChallenge) -> [UInt8])?>(nil)
+
+    func prove(_ challenge: MountChallenge) -> [UInt8] { proof.withLock { $0 }?(challenge) ?? [] }
+
     let renewals = Lock<[RenewalRequest]>([])
 
     func renewKey(

@@ -31,6 +31,15 @@ enum DaemonConnection {
         throw .init(.notMounted, "\(path): cannot connect to the daemon of the mount: \(reason)")
     }
 
+    /// Connects to a daemon that uses the volume which its mount names. Only such a daemon gets secrets, or decides anything.
+    static func connectProven(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
+        let client = try connect(entry, path)
+        do throws(ControlError) { try StoreProof.require(client, entry, of: entry.source) } catch {
+            throw explain(error, path)
+        }
+        return client
+    }
+
     /// Runs a call on the daemon and explains its failure.
     static func call<Result: ~Copyable>(
         _ path: HostPath, _ body: () throws(ControlError) -> Result
@@ -55,6 +64,32 @@ enum DaemonConnection {
         case .system(let error): return ErrorMessages.system(error)
         case .unusableSecret:
             return .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
+        case .unproven(let doubt): return explain(doubt, path)
+        }
+    }
+
+    private static func explain(_ doubt: StoreDoubt, _ path: HostPath) -> CommandFailure {
+        switch doubt {
+        case .foreign(let owner):
+            .init(
+                .notMounted,
+                "\(path): this mount belongs to another user (\(owner.map { "\($0)" } ?? "unknown")), who does not own the volume that it names; nothing was sent to it"
+            )
+        case .noClaim:
+            .init(
+                .notMounted,
+                "\(path): the daemon of the mount does not use the volume that the mount names; nothing was sent to it. If it is a mount of yours, unmount it and mount the volume again"
+            )
+        case .older:
+            .init(
+                .failure,
+                "\(path): the daemon of the mount is an older version of protectfs, which cannot prove that it has the volume's keys; unmount and mount again"
+            )
+        case .wrongKeys:
+            .init(
+                .notMounted,
+                "\(path): the daemon of the mount does not have the keys of the volume that the mount names; nothing was sent to it. If it is a mount of yours, unmount it and mount the volume again"
+            )
         }
     }
 

@@ -92,8 +92,11 @@ enum EraseRun {
     /// All copies of the volume use the device key. A copy that is mounted would be lost when it is unmounted.
     private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
-        for mount in try MountLookup.known() {
-            guard volumeID(at: mount.source) == volume else { continue }
+        // A stranger could mount a copy of the keybag, or only say so, and so keep keys from being destroyed.
+        for mount in StoreProof.trusted(try MountLookup.known(), of: target.path) {
+            guard volumeID(at: mount.source) == volume,
+                !StoreProof.counting([mount], of: mount.source, ownedAs: target.path).isEmpty
+            else { continue }
             throw .init(
                 .busy,
                 "\(target.path): a copy of this volume with the same device key, \(mount.source), is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"

@@ -45,6 +45,14 @@ extension EraseRun {
         do throws(VolumeError) {
             try Volume.claim(directory, VolumeOptions())
         } catch .refused(.EBUSY) {
+            let strangers = StoreProof.strangers(holding: path)
+            guard strangers.isEmpty else {
+                // Any user who can read the directory can lock it. The volume is not mounted: a mount would have the lock.
+                let words = strangers.map { "process \($0.process) of user \($0.user.map { "\($0)" } ?? "unknown")" }
+                return Output.note(
+                    "protectfs: \(path): locked by \(words.joined(separator: ", ")), who has no part in the volume; it is erased nevertheless"
+                )
+            }
             let place =
                 MountLookup.of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "in use by another command"
             throw .init(.busy, "\(path): the volume is \(place); unmount it first. Nothing was destroyed")

@@ -45,9 +45,8 @@ struct InfoState {
     /// The epochs of a mount. Nil if it does not answer.
     static func ownEpochs(_ mount: MountEntry) -> [UInt32]? {
         guard !MountLookup.isDead(mount) else { return [] }
-        guard let client = try? DaemonConnection.connect(mount, mount.mountPoint), let info = try? client.info() else {
-            return nil
-        }
+        guard let client = try? DaemonConnection.connectProven(mount, mount.mountPoint), let info = try? client.info()
+        else { return nil }
         return info["ownEpochs"]?.elements?.compactMap { $0.integer.flatMap { UInt32(exactly: $0) } }
     }
 

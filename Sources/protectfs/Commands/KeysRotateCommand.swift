@@ -96,6 +96,10 @@ enum KeysRotate {
             }
         }
         let access = opened.access
+        let metadata: MetadataKeys
+        do throws(SodiumError) { metadata = try opened.keys.metadataKeys() } catch { throw ErrorMessages.memory(error) }
+        // Before anything is changed or sent.
+        try mount?.trust(onlyWith: metadata)
         if mount == nil {
             try Fsck.claim(access.found, false)
             try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
@@ -123,7 +127,7 @@ enum KeysRotate {
                     "Copies of the keybag from before that rotation open no file of the volume as it is now; they still read its names. Those made since it began still open everything: for new keys, run protectfs keys rotate again.\n"
             )
         }
-        try requireKnownKeys(access, opened.keys, isMounted: mount != nil)
+        try requireKnownKeys(access, opened.keys, metadata, isMounted: mount != nil)
         let made = try KeybagCommands.edit(path) { () throws(KeybagError) in
             try access.bag.rotating(
                 classes, passphrase: passphrase, others: others.given, deviceKey: opened.deviceKey.key,
@@ -167,10 +171,8 @@ enum KeysRotate {
     /// Refuses if a file of the store needs a class key that the keybag does not have, because an older keybag was put in place by
     /// hand. New keys would get the generations of those that it does not know, and the right keybag would not come back.
     private static func requireKnownKeys(
-        _ access: CheckedVolume, _ keys: borrowing VolumeKeys, isMounted: Bool
+        _ access: CheckedVolume, _ keys: borrowing VolumeKeys, _ metadata: MetadataKeys, isMounted: Bool
     ) throws(CommandFailure) {
-        let metadata: MetadataKeys
-        do throws(SodiumError) { metadata = try keys.metadataKeys() } catch { throw ErrorMessages.memory(error) }
         let needed: NeededKeys
         do throws(VolumeError) {
             needed = try NeededKeys.find(in: access.directory, metadata, isMounted: isMounted)

@@ -16,11 +16,11 @@ extension Command {
             let number = try arguments.text("if-lock").flatMap { Int64($0) }
             let condition = number.map { UnlockCondition.ifLock($0) } ?? .always
             // Connects before a person types. The connection is not kept, because the daemon does not wait for typing.
-            _ = try DaemonConnection.connect(entry, path)
+            _ = try DaemonConnection.connectProven(entry, path)
             let outcome = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
                 let credential = try CredentialInput.credential(
                     arguments, prompt: "Passphrase for \(path): ", try FoundVolume(entry.source).bag)
-                let client = try DaemonConnection.connect(entry, path)
+                let client = try DaemonConnection.connectProven(entry, path)
                 return try DaemonConnection.call(path) { () throws(ControlError) in
                     try client.unlock(credential, when: condition)
                 }

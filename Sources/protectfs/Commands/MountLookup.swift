@@ -1,6 +1,7 @@
 // Finds protectfs mounts by a path that the user typed, without touching a mount whose daemon is dead.
 
 import CLibrary
+import Control
 import HostSystem
 import VolumeFormat
 
@@ -21,10 +22,12 @@ enum MountLookup {
         try known().filter { geteuid() == 0 || $0.owner == geteuid() }
     }
 
-    /// The mounts of the volume at `path`.
+    /// The mounts of the volume at `path` that count as such (`StoreProof`): any user can make a mount that names it.
     static func of(volume path: HostPath) -> [MountEntry] {
         let wanted = (try? path.resolved()) ?? path
-        return all().filter { ((try? $0.source.resolved()) ?? $0.source) == wanted }
+        // Before the sources are looked at: a stranger's may be on a file system that does not answer.
+        let trusted = StoreProof.trusted(all(), of: wanted)
+        return StoreProof.counting(trusted.filter { ((try? $0.source.resolved()) ?? $0.source) == wanted }, of: wanted)
     }
 
     /// The mount at exactly this path.
@@ -116,6 +119,7 @@ enum MountLookup {
     /// A relative path that does not exist here is looked for in the stores.
     static func storing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
         let mounts = all().filter { $0.root == HostPath("/") }.map { ($0, (try? $0.source.resolved()) ?? $0.source) }
+            .filter { (mount, store) in !StoreProof.counting([mount], of: store).isEmpty }
         let object = try existing(path, orIn: mounts.map(\.1))
         // A link elsewhere may lead to a store.
         for candidate in [object, try? object.resolved()].compactMap({ $0 }) {

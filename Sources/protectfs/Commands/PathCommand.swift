@@ -40,7 +40,11 @@ private enum PathCommand {
             throw .init(.usage, "--reverse and --missing cannot be used together")
         }
         let (mount, below) = isReverse ? try MountLookup.storing(path) : try forward(path)
-        let client = try DaemonConnection.connect(mount, mount.mountPoint)
+        // A person names a mount, but a path in a store may be the source of anybody's mount.
+        let client =
+            isReverse
+            ? try DaemonConnection.connectProven(mount, mount.mountPoint)
+            : try DaemonConnection.connect(mount, mount.mountPoint)
         let request = PathRequest(path: below.bytes, isReverse: isReverse, allowsMissing: arguments.has("missing"))
         let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.path(request) }
         let store = (try? mount.source.resolved()) ?? mount.source

@@ -9,14 +9,23 @@ import VolumeFormat
 /// A connection to the daemon of a mounted volume, made again if the daemon closes it because it was idle.
 final class RotatingMount {
     private let entry: MountEntry
+    private let volume: HostPath
     private var client: ControlClient?
+    /// The volume's keys, with which each new connection is proven. Nil until the keybag is open.
+    private var keys: MetadataKeys?
 
-    /// The mount of the volume at `path`. Nil if it is not mounted.
+    /// The mount of the volume at `path`. Nil if no daemon of a mount uses the volume: taking the volume's own claim then shows that it
+    /// is not mounted.
     ///
     /// - Throws: if its class keys cannot be changed now, because it is shared, read-only, or not unlocked.
     init?(_ path: HostPath) throws(CommandFailure) {
-        guard let entry = MountLookup.of(volume: path).first else { return nil }
-        self.entry = entry
+        var mount: MountEntry?
+        for candidate in MountLookup.of(volume: path) where mount == nil {
+            let client = try DaemonConnection.connect(candidate, candidate.mountPoint)
+            if StoreProof.doubt(client, candidate, of: path) == nil { mount = candidate }
+        }
+        guard let mount else { return nil }
+        (entry, volume) = (mount, path)
         _ = try formerKeys()
         guard try state() == .unlocked else {
             throw .init(
@@ -24,6 +33,28 @@ final class RotatingMount {
                 "\(path): the volume is mounted and not unlocked; unlock it (protectfs unlock \(entry.mountPoint.word)), or unmount it"
             )
         }
+    }
+
+    /// From now on each connection must prove that the daemon has the volume's keys.
+    func trust(onlyWith keys: MetadataKeys) throws(CommandFailure) {
+        self.keys = keys
+        client = nil
+        _ = try state()
+    }
+
+    /// A new connection, to the volume's own daemon.
+    private static func connect(
+        _ entry: MountEntry, _ volume: HostPath, _ keys: MetadataKeys?
+    ) throws(CommandFailure) -> ControlClient {
+        let client = try DaemonConnection.connect(entry, entry.mountPoint)
+        try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in
+            if let keys {
+                try StoreProof.require(client, entry, of: volume, with: keys)
+            } else {
+                try StoreProof.require(client, entry, of: volume)
+            }
+        }
+        return client
     }
 
     /// Runs a call on the daemon, a second time if the connection had ended.
@@ -40,7 +71,7 @@ final class RotatingMount {
         } catch {
             throw DaemonConnection.explain(error, entry.mountPoint)
         }
-        client = try DaemonConnection.connect(entry, entry.mountPoint)
+        client = try Self.connect(entry, volume, keys)
         return try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in
             switch client {
             case .some(let client): try body(client)
@@ -64,7 +95,8 @@ final class RotatingMount {
         let copy: SecretBytes
         do throws(SodiumError) { copy = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }
         let credential = Credential.passphrase(copy)
-        client = try DaemonConnection.connect(entry, entry.mountPoint)
+        guard keys != nil else { preconditionFailure("the keybag is open") }
+        client = try Self.connect(entry, volume, keys)
         do throws(ControlError) {
             switch client {
             case .some(let client): _ = try client.unlock(credential, when: .ifUnlocked)
@@ -94,10 +126,10 @@ final class RotatingMount {
     /// Calls `wipe` before the volume is locked, and when the mount ends, from another thread. Calls it at once if the mount cannot
     /// be watched.
     func beforeLock(_ wipe: @escaping @Sendable () -> Void) {
-        let entry = entry
+        let (entry, volume, keys) = (entry, volume, keys)
         let thread = BackgroundThread(name: "lock watch") {
             defer { wipe() }
-            guard let client = try? DaemonConnection.connect(entry, entry.mountPoint),
+            guard let client = try? Self.connect(entry, volume, keys),
                 let state = try? client.subscribe(wait: true)
             else { return }
             if state != .unlocked { wipe() }

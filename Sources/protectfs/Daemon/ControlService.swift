@@ -166,6 +166,10 @@ private final class MountHandler: ControlHandler {
 
     func info() throws(ControlFailure) -> JSONValue { mount.info() }
 
+    func prove(_ challenge: MountChallenge) -> [UInt8] {
+        challenge.answer(mount.volume.keys.metadata, major: mount.entry.major, minor: mount.entry.minor)
+    }
+
     func path(_ request: PathRequest) throws(ControlFailure) -> PathReport {
         do throws(CommandFailure) { return try mount.path(request) } catch { throw Self.failure(error) }
     }

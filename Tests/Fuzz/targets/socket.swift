@@ -41,6 +41,7 @@ private final class Handler: ControlHandler {
         _ = progress(ClassProgress(done: 1, total: 2))
     }
     func info() throws(ControlFailure) -> JSONValue { [:] }
+    func prove(_ challenge: MountChallenge) -> [UInt8] { [] }
     func path(_ request: PathRequest) throws(ControlFailure) -> PathReport {
         check(request.path.count <= PATH_MAX && request.path.first != 0x2f, "a path leaves its root")
         return PathReport()

@@ -1,0 +1,204 @@
+"""A mount that another user makes and that names somebody's volume: it gets no secret, decides nothing and blocks nothing."""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import erasing
+import harness
+from fake_mount import STRANGER, FakeMount
+from harness import Skip, protectfs, read_file, run, write_file
+from namespaces import only_own_mounts, open_fuse_to_everyone
+from reader import keybag_file
+from rotation import rotate, take_code
+from users import OrdinaryUser
+
+MODES = ("fake", "older", "mute")
+FAILURE, NOT_MOUNTED = 1, 7
+LONGEST_STATUS = 10
+CLONE3 = 435
+
+
+def prepare(environment):
+    """The machine has no other mounts, and users have directories for sockets."""
+    open_fuse_to_everyone(environment)
+    only_own_mounts()
+    os.makedirs("/run/user", exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run/user")
+    for user in (STRANGER, 1234):
+        os.mkdir(f"/run/user/{user}", 0o700)
+        os.chown(f"/run/user/{user}", user, user)
+
+
+def test_rotation(environment):
+    """Root's `keys rotate` neither asks nor tells a stranger's daemon, mounted or not."""
+    prepare(environment)
+    for mode in MODES:
+        volume = environment.volume()
+        with FakeMount(environment, volume.path, mode) as fake:
+            done = rotate(volume, ok=False)
+            environment.cell(f"{mode}, not mounted", (0, []), (done.returncode, fake.log()))
+            take_code(environment, volume, done)
+            # The stranger's mount is the older one in the table.
+            mount = environment.mount(volume)
+            write_file(mount / "before", b"1")
+            done = rotate(volume, ok=False)
+            environment.cell(f"{mode}, mounted", (0, []), (done.returncode, fake.log()))
+            take_code(environment, volume, done)
+            write_file(mount / "after", b"2")
+            mount.unmount()
+            mount = environment.mount(volume)
+            environment.cell(f"{mode}: files", (b"1", b"2"), (read_file(mount / "before"), read_file(mount / "after")))
+            mount.unmount()
+
+
+def test_rotation_of_trusted_users(environment):
+    """A daemon of root, or of the store's owner, that has the claim must have the keys, too; without the claim it does not count."""
+    prepare(environment)
+    for user, place in ((0, "root"), (STRANGER, "the store's owner")):
+        for mode, told in (("fake", "does not have the keys"), ("older", "older version")):
+            volume = environment.volume()
+            os.chown(volume.path, user, user)
+            before = read_file(keybag_file(volume))
+            with FakeMount(environment, volume.path, mode, "claim", user=user) as fake:
+                done = rotate(volume, ok=False)
+                log = fake.log()
+                environment.cell(f"{mode} of {place}: refused", True, done.returncode != 0 and told in done.stderr)
+                environment.cell(f"{mode} of {place}: no secret", [], [line for line in log if "secret" in line or line == "unlock"])
+                environment.cell(f"{mode} of {place}: the keybag", before, read_file(keybag_file(volume)))
+    volume = environment.volume()
+    os.chown(volume.path, STRANGER, STRANGER)
+    with FakeMount(environment, volume.path, "fake") as fake:
+        environment.cell("the owner's without a claim", (0, []), (rotate(volume, ok=False).returncode, fake.log()))
+
+
+def test_root(environment):
+    """The other commands of root, with a stranger's mount of a volume of root's."""
+    prepare(environment)
+    for mode in MODES:
+        volume = environment.volume()
+        mount = environment.mount(volume)
+        write_file(mount / "file", b"x")
+        backing = mount.command("path", mount / "file").stdout.strip()
+        mount.unmount()
+        with FakeMount(environment, volume.path, mode) as fake:
+            def cell(name, code, *words, told="", asked=()):
+                done = protectfs(*words, env=volume.environment, ok=False)
+                environment.cell(f"{mode}: {name}", (code, list(asked), True),
+                                 (done.returncode, fake.log(), told in done.stdout + done.stderr))
+            cell("unlock", NOT_MOUNTED, "unlock", "--passphrase-file", volume.passphrase_file, fake.path, told="nothing was sent")
+            cell("path", NOT_MOUNTED, "path", "--reverse", backing)
+            cell("info", 0, "info", volume.path)
+            cell("inspect", 0, "inspect", "--passphrase-file", volume.passphrase_file, backing)
+            cell("fsck", 0, "fsck", "--passphrase-file", volume.passphrase_file, volume.path)
+            mounts = json.loads(protectfs("info", "--json", volume.path, env=volume.environment).stdout)["mounts"]
+            environment.cell(f"{mode}: no mount is shown", [], mounts)
+            # The true mount is found behind the older one of the stranger.
+            mount = environment.mount(volume)
+            cell("path, mounted", 0, "path", "--reverse", backing, told=str(mount / "file"))
+            mount.unmount()
+            done, _ = erasing.erase(volume, ok=False)
+            environment.cell(f"{mode}: erase", (0, [], []), (done.returncode, fake.log(), erasing.keybags(volume)))
+
+
+def test_user(environment):
+    """The commands of a user, with a stranger's mount of the user's volume, and with a stranger's lock of its directory."""
+    prepare(environment)
+    for mode in MODES:
+        user = OrdinaryUser(environment, 1234)
+        secret = os.path.join(os.path.dirname(user.volume), "passphrase")
+        os.chmod(os.path.dirname(user.volume), 0o755)
+        with FakeMount(environment, user.volume, mode) as fake:
+            for words in (["unlock", "--passphrase-file", secret, fake.path], ["path", "--reverse", user.volume], ["lock", fake.path]):
+                done = user.run(harness.binary(), *words, ok=False)
+                environment.cell(f"{mode}: {words[0]}", (True, []), (done.returncode != 0, fake.log()))
+            for words in (["status"], ["info", user.volume], ["keys", "rotate", "--passphrase-file", secret, user.volume],
+                          ["erase", "--yes", user.volume]):
+                done = user.run(harness.binary(), *words, ok=False)
+                environment.cell(f"{mode}: {words[0]}", (0, []), (done.returncode, fake.log()))
+
+
+@contextlib.contextmanager
+def locked_by(user, path, leaves):
+    """A user's process has a lock of a directory; with `leaves`, a child has it of a process that has ended."""
+    program = ("import fcntl, os, sys, time; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)\n"
+               "child = os.fork() if sys.argv[2] else 0\nif child: os._exit(0)\nprint(os.getpid(), flush=True); time.sleep(3600)")
+    with subprocess.Popen(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", program, path, leaves],
+                          stdout=subprocess.PIPE, text=True) as process:
+        holder = int(process.stdout.readline())
+        if leaves:
+            process.wait()
+        try:
+            yield holder
+        finally:
+            os.kill(holder, signal.SIGKILL)
+
+
+def test_locked_directory(environment):
+    """A lock that a stranger has on the directory keeps nobody from destroying keys; one of the user's own processes does."""
+    prepare(environment)
+    for leaves in ("", "leaves"):
+        volume = environment.volume()
+        os.chmod(volume.path, 0o755)
+        os.chmod(os.path.dirname(volume.path), 0o755)
+        with locked_by(0, volume.path, leaves):
+            done, _ = erasing.erase(volume, ok=False)
+            environment.cell(f"root's own lock {leaves}", (True, True), (done.returncode != 0, bool(erasing.keybags(volume))))
+        with locked_by(STRANGER, volume.path, leaves) as holder:
+            done, _ = erasing.erase(volume, ok=False)
+            told = f"process {holder} of user {STRANGER}" in done.stderr
+            environment.cell(f"a stranger's lock {leaves}", (0, [], True), (done.returncode, erasing.keybags(volume), told))
+
+
+def test_status(environment):
+    """Mute mounts cost five seconds together, and one line each."""
+    prepare(environment)
+    honest = environment.mount()
+    with contextlib.ExitStack() as stack:
+        fakes = [stack.enter_context(FakeMount(environment, honest.volume.path, "mute")) for _ in range(4)]
+        start = time.monotonic()
+        done = protectfs("status", ok=False)
+        took = time.monotonic() - start
+        environment.cell("within the time", True, took < LONGEST_STATUS)
+        environment.cell("exit code", FAILURE, done.returncode)
+        environment.cell("the honest one", True, any(line.split() == ["Mount", "point", honest.path] for line in done.stdout.splitlines()))
+        lines = [line for line in done.stdout.splitlines() if "did not answer in time" in line]
+        environment.cell("a line each", [True] * len(fakes), [sum(fake.path in line for line in lines) == 1 for fake in fakes])
+        told = json.loads(protectfs("status", "--json", ok=False).stdout)
+        environment.cell("JSON", (len(fakes) + 1, len(fakes)), (len(told), sum("error" in one for one in told)))
+
+
+def start_as(number, words):
+    """Starts a program as the process with this number."""
+    wanted = ctypes.c_int32(number)
+    # struct clone_args: the signal at the end is the fifth field, set_tid and its length are the ninth and tenth.
+    fields = (ctypes.c_uint64 * 11)()
+    fields[4], fields[8], fields[9] = signal.SIGCHLD, ctypes.addressof(wanted), 1
+    child = ctypes.CDLL(None, use_errno=True).syscall(CLONE3, fields, ctypes.sizeof(fields))
+    if child == 0:
+        os.execvp(words[0], words)
+    if child < 0:
+        raise Skip(f"clone3 with a number: {os.strerror(ctypes.get_errno())}")
+    return child
+
+
+def test_number_used_again(environment):
+    """A stranger's socket was made by a process that has ended, and root's process has its number now: it is told nothing."""
+    prepare(environment)
+    volume = environment.volume()
+    with FakeMount(environment, volume.path, "fake", "leave") as fake:
+        fake.process.wait()
+        victim = start_as(fake.process.pid, ["sleep", "3600"])
+        done = protectfs("unmount", "--grace", "1", fake.path, ok=False)
+        time.sleep(0.2)
+        ended, status = os.waitpid(victim, os.WNOHANG)
+        environment.cell("the process lives", (0, 0), (ended, status))
+        environment.cell("refused", (True, True), (done.returncode != 0, "cannot be told to end" in done.stderr))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+            os.waitpid(victim, 0)
