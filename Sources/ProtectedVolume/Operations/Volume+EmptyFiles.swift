@@ -24,9 +24,14 @@ extension Volume {
         guard let content = node.state.withLock({ $0.content }), isOpenForWriting(node), opensEmpty(content),
             (try? judgeOpen(content.protectionClass)) == nil
         else { return }
+        waitForOthers(milliseconds: 1000) { isOpenForWriting(node) && opensEmpty(content) }
+    }
+
+    /// Lets an open wait while others are in its way, unless too many wait already.
+    func waitForOthers(milliseconds: UInt64, while isInTheWay: () -> Bool) {
         defer { waitingOpens.subtract(1, ordering: .relaxed) }
         guard waitingOpens.add(1, ordering: .relaxed).newValue <= Self.mostWaitingOpens else { return }
-        let end = monotonicNanoseconds() + 1_000_000_000
-        while isOpenForWriting(node), opensEmpty(content), monotonicNanoseconds() < end { sleep(milliseconds: 2) }
+        let end = monotonicNanoseconds() + milliseconds * 1_000_000
+        while isInTheWay(), monotonicNanoseconds() < end { sleep(milliseconds: 2) }
     }
 }

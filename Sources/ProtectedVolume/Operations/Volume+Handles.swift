@@ -20,11 +20,6 @@ extension Volume {
     ) throws(VolumeError) -> FileContent {
         if writable || truncate { try requireWritable() }
         let content = try retain(node, writable: writable)
-        if showedWrongSize(node) {
-            release(node, writable: writable)
-            leaveIfClosed(node)
-            throw .stale
-        }
         if writable || truncate { expectChanges(of: content, node) }
         guard truncate else { return content }
         forgetLastSeen(node)
@@ -72,35 +67,38 @@ extension Volume {
             if mayBeChanged { noteChange(node) }
             nodes.unhold(node)
         }
-        stripe(node).withLock { _ in
-            let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, LengthAndTime?) in
-                state.uncount(writable: writable, isOwn: isOwn)
-                let known = state.lastSeen
-                // The following changes are our own.
-                if state.handles == 0 { state.lastSeen = nil }
-                let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
-                return (concernsLooks ? state.content : nil, state.handles == 0, known)
-            }
-            guard let content else { return wipeIfUnopened(node) }
-            // A failure keeps the epoch open. No caller can receive the error.
-            let settled = try? content.settle()
-            // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
-            // Our own mark is no change by another program.
-            let looks =
-                content.state.withLock { $0.keptTime.wasMarked }
-                ? lastSeen(of: content) : known ?? settled ?? lastSeen(of: content)
-            if isLast { settleSize(of: content, node) }
-            node.state.withLock { state in
-                if isLast {
-                    state.content = nil
-                    state.verified = VerifiedClass(content.header)
-                }
-                state.lastSeen = looks
-            }
-            guard isLast else { return wipeIfUnopened(node) }
-            opened.withLock { $0[node.number] = nil }
-            content.wipeKeys()
+        stripe(node).withLock { _ in releaseLocked(node, writable: writable, isOwn: isOwn) }
+    }
+
+    /// `release` with the stripe held.
+    private func releaseLocked(_ node: Node, writable: Bool, isOwn: Bool) {
+        let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, LengthAndTime?) in
+            state.uncount(writable: writable, isOwn: isOwn)
+            let known = state.lastSeen
+            // The following changes are our own.
+            if state.handles == 0 { state.lastSeen = nil }
+            let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
+            return (concernsLooks ? state.content : nil, state.handles == 0, known)
         }
+        guard let content else { return wipeIfUnopened(node) }
+        // A failure keeps the epoch open. No caller can receive the error.
+        let settled = try? content.settle()
+        // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
+        // Our own mark is no change by another program.
+        let looks =
+            content.state.withLock { $0.keptTime.wasMarked }
+            ? lastSeen(of: content) : known ?? settled ?? lastSeen(of: content)
+        if isLast { settleSize(of: content, node) }
+        node.state.withLock { state in
+            if isLast {
+                state.content = nil
+                state.verified = VerifiedClass(content.header)
+            }
+            state.lastSeen = looks
+        }
+        guard isLast else { return wipeIfUnopened(node) }
+        opened.withLock { $0[node.number] = nil }
+        content.wipeKeys()
     }
 
     private func lastSeen(of content: FileContent) -> LengthAndTime? {
@@ -156,6 +154,7 @@ extension Volume {
                 }
             }
         } catch {
+            if !isOwn, error == .stale { leaveWhenClosed(node) }
             nodes.unhold(node)
             throw error
         }
@@ -172,6 +171,8 @@ extension Volume {
                     try judgeOpen(content.protectionClass)
                 }
                 if content.owesLateRecords { try late.apply(to: content) }
+                // A call of the volume's own has opened it.
+                if !isOwn, showedWrongSize(node) { throw .stale }
                 if writable { try requireChangeable(content, of: node) }
                 node.state.withLock { $0.count(writable: writable, isOwn: isOwn) }
                 do throws(VolumeError) { try requireKept(content) } catch {
@@ -194,18 +195,24 @@ extension Volume {
                 if isRenewed {
                     // With late records the file is not empty. They cannot be applied while the class is closed.
                     if late.mayOwe(content.fileID) { throw .locked(content.protectionClass) }
-                    return content
-                }
-                // If a lock came while the file was being opened, it has not visited this content.
-                try judgeOpen(content.protectionClass)
-                if options.isReadOnly {
-                    try late.requireKnown(for: content)
                 } else {
-                    try applyLateRecords(to: content, node)
+                    // If a lock came while the file was being opened, it has not visited this content.
+                    try judgeOpen(content.protectionClass)
+                    if options.isReadOnly {
+                        try late.requireKnown(for: content)
+                    } else {
+                        try applyLateRecords(to: content, node)
+                    }
                 }
             } catch {
                 detach(node, writable: writable, isOwn: isOwn)
                 throw error
+            }
+            if !isOwn, showedWrongSize(node) {
+                // With the stripe held, so that no open that comes at the same time finds the content and keeps the node.
+                releaseLocked(node, writable: writable, isOwn: isOwn)
+                leaveIfClosed(node)
+                throw .stale
             }
             return content
         }

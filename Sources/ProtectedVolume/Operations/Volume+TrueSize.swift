@@ -63,7 +63,8 @@ extension Volume {
     }
 
     /// Whether the kernel got a wrong size for the node. It keeps the size of an inode that it knows, so it must look the name
-    /// up again and make another inode. ESTALE from an open causes that, unnoticed by the program.
+    /// up again and make another inode. ESTALE from an open causes that, unnoticed by the program. The kernel does so once: the
+    /// second look must not find the same node.
     func showedWrongSize(_ node: Node) -> Bool {
         trueSizes.withLock { sizes in
             sizes[node.key].map { node.serial < $0.firstTruthful } ?? false
@@ -78,5 +79,13 @@ extension Volume {
             return true
         }
         if isLeft { nodes.replaced(node) }
+    }
+
+    /// Abandons the node of a file that showed a wrong size, and that a call of the volume's own has open. Waits briefly for
+    /// that call: as long as the node is known, the kernel finds it again, and its second ESTALE goes to the program.
+    func leaveWhenClosed(_ node: Node) {
+        guard showedWrongSize(node) else { return }
+        waitForOthers(milliseconds: 500) { node.state.withLock { $0.handles > 0 && !$0.isSuperseded } }
+        leaveIfClosed(node)
     }
 }

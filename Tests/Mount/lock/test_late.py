@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import harness
 import reader
@@ -120,6 +121,41 @@ def test_power_cut_while_locked(environment):
         end_while_locked(environment, cut, "power cut on XFS", "xfs")
 
 
+def open_together(path, count):
+    """What each of so many threads says that open the file in the same moment."""
+    said, begin = [None] * count, threading.Barrier(count)
+
+    def one(number):
+        begin.wait()
+        said[number] = harness.outcome(lambda: os.close(os.open(path, os.O_RDWR if number % 3 == 0 else os.O_RDONLY)))
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(harness.PATIENCE)
+    return said
+
+
+def test_opened_by_several_programs(environment):
+    """After a crash while locked, the file's late records change its size: of programs that open it at once, none gets ESTALE."""
+    with store(environment) as below:
+        for seed in range(1, 4 if environment.mode == "quick" else 12):
+            mount = below.mount()
+            case = Case(mount, below.backing, "class", seed)
+            try:
+                lock_late(environment, case, f"round {seed}")
+                kill(case, below)
+            finally:
+                case.holder.close()
+            mount = below.mount()
+            path = Case.name_of(mount, "class")
+            environment.cell(f"round {seed}: opens", ["works"] * 8, open_together(path, 8))
+            environment.cell(f"round {seed}: pages", Case.PAGES, count_in(path, Case.LENGTH, seed))
+            os.unlink(path)
+            mount.unmount()
+        below.check("opened by several")
+
+
 def test_fsck_applies(environment):
     """What waits in a late file after an unmount while locked is written to its file by fsck as well."""
     with store(environment) as below:
@@ -183,5 +219,6 @@ def test_many_locks(environment):
 
 
 test_many_locks.time_limit = 1800
-for each in (test_killed_while_locked, test_unmounted_while_locked, test_power_cut_while_locked):
+for each in (test_killed_while_locked, test_unmounted_while_locked, test_power_cut_while_locked,
+             test_opened_by_several_programs):
     each.time_limit = 1800
