@@ -26,6 +26,29 @@ struct RepairNamesTests {
         #expect(try it.repair(quarantines: true).kinds == [])
     }
 
+    /// While one worker reads a long file under one name, another one passes its other names over.
+    @Test func everyNameOfALongFileIsMovedAway() throws {
+        let long = String(repeating: "long", count: 60)
+        for round in 0..<5 {
+            let it = try TestVolume()
+            for path in ["d", "e"] { try it.mkdir(path) }
+            let made = try it.volume.create(Array(long.utf8), in: it.node("d"), mode: 0o644, caller: TestVolume.caller)
+            let piece = [UInt8](repeating: 7, count: 1 << 20)
+            for number in 0..<6 { try made.content.write(piece.span, at: UInt64(number) << 20) }
+            it.volume.release(made.entry.node, writable: true)
+            for (name, directory) in [("two", "e"), ("three", ""), (long, ""), ("four", "d"), (long, "e")] {
+                let parent = directory.isEmpty ? it.volume.root : try it.node(directory)
+                _ = try it.volume.link(it.node("d/\(long)"), Array(name.utf8), in: parent)
+            }
+            try it.volume.close()
+            try it.damage("d/\(long)", at: 5 << 20)
+            let found = try it.repair(quarantines: true, threads: 4)
+            #expect(found.repairs.filter { $0.action == .moved }.count == 6, "round \(round)")
+            #expect(found.summary.remaining == 0 && found.summary.closedEpochs, "round \(round)")
+            #expect(try it.repair(quarantines: true).kinds == [], "round \(round)")
+        }
+    }
+
     /// A check that has moved one of the names away is not the last one.
     @Test func aNameThatIsLeftIsMovedByTheNextCheck() throws {
         let it = try TestVolume()

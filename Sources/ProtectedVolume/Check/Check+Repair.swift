@@ -32,15 +32,26 @@ extension Check {
     }
 
     /// Moves a damaged file away from one of its names. The next name is then looked at as if it were the first, and so moved
-    /// too. If a name was passed over before, nothing is settled, because by that name the file can still be opened.
+    /// too. If a name was passed over before, nothing is settled yet, because by that name the file can still be opened
+    /// (`moveOtherNames`).
     func moveAway(
         file status: Status, _ place: Place, _ paths: ObjectPaths, settling errors: Int
     ) throws(VolumeError) {
         let key = InodeKey(status)
         let isFirst = status.links == 1 || state.withLock { $0.links[key] } == status.links - 1
         let directory = try volume.directory(place.parent)
-        guard moveAway(place.name, directory, paths, settling: isFirst ? errors : 0) else { return }
-        state.withLock { $0.links[key] = nil }
+        let isMoved = moveAway(place.name, directory, paths, settling: isFirst ? errors : 0)
+        state.withLock { state in
+            if isMoved {
+                // A name may have been passed over since.
+                let hasOther = !isFirst || state.links[key] != status.links - 1
+                state.links[key] = nil
+                guard status.links > 1, hasOther || state.moved[key] != nil else { return }
+                state.moved[key, default: MovedFile()].unsettled += isFirst ? 0 : errors
+            } else {
+                state.moved[key]?.hasFailed = true
+            }
+        }
     }
 
     @discardableResult

@@ -34,6 +34,8 @@ package final class Check: Sendable {
         var progress = CheckProgress()
         /// The hard-linked files whose other names are still to come, with their number.
         var links: [InodeKey: UInt64] = [:]
+        /// The damaged files of which a name was moved away, while other names may be left.
+        var moved: [InodeKey: MovedFile] = [:]
         /// The files with late records that were not seen.
         var owed: Set<ObjectID> = []
         var evidence: [UInt64: [CrashEvidence]] = [:]
@@ -235,6 +237,8 @@ package final class Check: Sendable {
     /// Lets workers that have nothing before it read parts of a long file. Its own worker waits for them.
     func ask(toHelp reading: ContentReading) {
         let number = current.withLock { $0 }
+        // At the end of the check nobody else is left.
+        if queue.isDone { return }
         for _ in 1..<max(options.threads, 2) { queue.add(.content(reading), behind: number) }
     }
 
@@ -342,6 +346,7 @@ package final class Check: Sendable {
     }
 
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
+        moveOtherNames()
         let hasSeenAll = scope.map { $0.reach == .everything } ?? true
         if hasSeenAll { tellDuplicates() }
         tellLateFiles()
