@@ -115,6 +115,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
             let child = state.nextObject
             state.nextObject += 1
             state.make(.make(parent: number, name, child, object))
+            if let lost = state.takePartial() { throw lost.error }
             return child
         }
     }
@@ -168,6 +169,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
             guard target.entries[newName] == nil else { throw .EEXIST }
             guard kind != .directory else { throw .EPERM }
             state.make(.link(parent: directory.number, newName, child))
+            if let lost = state.takePartial() { throw lost.error }
         }
     }
 
@@ -176,6 +178,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
             try state.enter(.unlink, number)
             guard try state.find(name, in: number).kind != .directory else { throw .EISDIR }
             state.make(.unlink(parent: number, name))
+            if let lost = state.takePartial() { throw lost.error }
         }
     }
 
@@ -186,6 +189,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
             guard kind == .directory else { throw .ENOTDIR }
             guard state.live.objects[child]?.entries.isEmpty ?? true else { throw .ENOTEMPTY }
             state.make(.unlink(parent: number, name))
+            if let lost = state.takePartial() { throw lost.error }
         }
     }
 

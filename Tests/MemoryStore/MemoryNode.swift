@@ -92,6 +92,7 @@ extension MemoryStore {
             if exists, mode == .create { throw .EEXIST }
             if !exists, mode == .replace { throw .ENODATA }
             state.make(.attribute(number, name, value))
+            if let lost = state.takePartial() { throw lost.error }
         }
     }
 }

@@ -27,6 +27,16 @@ package enum StoreCall: String, Sendable {
         }
     }
 
+    /// Whether the call changes names or attributes.
+    var changesNames: Bool {
+        switch self {
+        case .setAttribute, .createFile, .createDirectory, .createSymlink, .createSpecial, .rename, .link, .unlink,
+            .removeDirectory:
+            true
+        default: false
+        }
+    }
+
     /// Whether the call makes something durable.
     var synchronizes: Bool {
         switch self {
@@ -72,8 +82,8 @@ package final class MemoryStore: Sendable {
         /// Every such call from then on fails, or where these are told only those of them.
         var lasts = false
         var only: Set<StoreCall>?
-        /// A read gives so many bytes and no error; of a write so many arrive before it fails. With any number, a rename is done
-        /// and fails then, as if the network had lost the reply.
+        /// A read gives so many bytes and no error; of a write so many arrive before it fails. With any number, a change of
+        /// names or attributes is done and fails then, as if the network had lost the reply.
         var bytes: Int?
 
         func strikes(_ call: StoreCall) -> Bool {
@@ -327,6 +337,7 @@ extension MemoryStore.State {
 
     /// Records a call and lets faults strike.
     mutating func enter(_ call: StoreCall, _ object: Int, at offset: UInt64 = 0, length: UInt64 = 0) throws(Errno) {
+        partial = nil
         if let left = changesUntilCut {
             if left == 0 { throw .EIO }
             if call.changes { changesUntilCut = left - 1 }
@@ -348,7 +359,7 @@ extension MemoryStore.State {
         else { return }
         strikes += 1
         let fault = faults[struck].lasts ? faults[struck] : faults.remove(at: struck)
-        if let bytes = fault.bytes, [.read, .write, .rename].contains(call) {
+        if let bytes = fault.bytes, call == .read || call == .write || call.changesNames {
             partial = (bytes, fault.error)
         } else {
             throw fault.error

@@ -230,7 +230,7 @@ final class LateLog: Sendable {
             writing.isListed = true
         }
         do throws(Errno) {
-            let file = if let file = writing.file { file } else { try root.createFile(name, mode: 0o600) }
+            let file = if let file = writing.file { file } else { try root.createOwnFile(name, mode: 0o600) }
             writing.file = file
             // A check leaves it alone while this mount lives. A store without locks has no other mount.
             try? file.setLock(.exclusive, LockRange.content, waits: false)
@@ -251,7 +251,7 @@ final class LateLog: Sendable {
         }
         let temporary = BackingName.temporary()
         let file: BackingFile
-        do throws(Errno) { file = try root.createFile(temporary, mode: 0o600) } catch { throw .store(error) }
+        do throws(Errno) { file = try root.createOwnFile(temporary, mode: 0o600) } catch { throw .store(error) }
         do throws(VolumeError) {
             do throws(Errno) {
                 try file.setLock(.exclusive, LockRange.content, waits: false)
@@ -263,12 +263,10 @@ final class LateLog: Sendable {
                 writing.isListed = true
             }
             do throws(Errno) {
-                try root.rename(temporary, to: root, name, mode: .noReplace)
-            } catch {
-                // A network store may have lost the reply to a rename that it has done.
-                guard let named = try? root.status(of: name), let own = try? file.status(), named.inode == own.inode
-                else { throw .store(error) }
-            }
+                try root.placing(temporary, at: name, mode: .noReplace) {
+                    (try? file.status()).map { root.isObject(name, $0) } ?? false
+                }
+            } catch { throw .store(error) }
         } catch {
             try? root.unlink(temporary)
             throw error

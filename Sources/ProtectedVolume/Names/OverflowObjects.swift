@@ -48,7 +48,7 @@ final class OverflowObjects: Sendable {
         let id = NameCipher.randomID()
         let sealed = Envelope.seal(content, key: keys.overflow, boundTo: NameCipher.bytes(of: id))
         let name = Self.name(of: id)
-        let file = try directory.createFile(name, mode: 0o600)
+        let file = try directory.createOwnFile(name, mode: 0o600)
         do throws(Errno) {
             try file.giveToOwner(of: root)
             try file.write(sealed.span, at: 0)
@@ -118,7 +118,7 @@ final class OverflowObjects: Sendable {
 
     private func make() throws(Errno) -> BackingDirectory {
         do throws(Errno) {
-            try root.createDirectory(BackingName.overflow, mode: 0o700)
+            try root.createOwnDirectory(BackingName.overflow, mode: 0o700)
             try root.node(BackingName.overflow).giveToOwner(of: root)
             try root.synchronize()
         } catch { if error != .EEXIST { throw error } }

@@ -165,13 +165,27 @@ struct StoredAttributes {
         guard bytes.count <= OverflowReference.longestContent else { throw .store(.ENOSPC) }
         let reference: OverflowReference
         do throws(Errno) { reference = try overflow.add(bytes) } catch { throw .store(error) }
+        let sealed = names.sealRecord(reference, of: id)
         do throws(Errno) {
-            try object.setAttribute(recordName, names.sealRecord(reference, of: id))
+            try object.setAttribute(recordName, sealed)
         } catch {
-            overflow.remove(reference.id)
-            throw .store(error)
+            // A network store may have lost the reply to a change that it has made. Then the object is needed.
+            switch isStored(sealed) {
+            case true?: break
+            case false?:
+                overflow.remove(reference.id)
+                throw .store(error)
+            case nil: throw .store(error)
+            }
         }
         return reference.id
+    }
+
+    /// Whether this is the stored record; nil if it cannot be read.
+    private func isStored(_ sealed: [UInt8]) -> Bool? {
+        do throws(Errno) { return try object.attribute(recordName) == sealed } catch {
+            return error == .ENODATA ? false : nil
+        }
     }
 
     /// Sets an attribute of the store; false if it has no room for the value.

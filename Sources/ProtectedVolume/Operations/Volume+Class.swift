@@ -281,7 +281,7 @@ extension Volume {
                 let temporary = BackingName.temporary()
                 unfinishedCopies.withLock { _ = $0.insert(temporary) }
                 defer { unfinishedCopies.withLock { _ = $0.remove(temporary) } }
-                let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
+                let made = try below { () throws(Errno) in try directory.createOwnFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
                     var moment = try content.reencrypt(into: made, class: wanted, explicit: explicit) { now in
                         // A handle is open for writing, so the copy may be outdated.
@@ -317,7 +317,9 @@ extension Volume {
                                 } rename: { () throws(VolumeError) in
                                     defer { givenNames.add(1, ordering: .releasing) }
                                     try below { () throws(Errno) in
-                                        try put(made, temporary, in: directory, over: name)
+                                        try directory.placing(temporary, at: name) {
+                                            (try? made.status()).map { directory.isObject(name, $0) } ?? false
+                                        }
                                     }
                                 }
                             }
@@ -345,19 +347,6 @@ extension Volume {
                 try? directory.synchronize()
             }
             return true
-        }
-    }
-
-    /// Renames a new file over another one. A network store may lose the reply to a rename that it has done.
-    private func put(
-        _ file: BackingFile, _ temporary: EntryName, in directory: BackingDirectory, over name: EntryName
-    ) throws(Errno) {
-        do throws(Errno) {
-            try directory.rename(temporary, to: directory, name)
-        } catch {
-            guard let there = try? directory.status(of: name), let own = try? file.status(),
-                InodeKey(there) == InodeKey(own)
-            else { throw error }
         }
     }
 

@@ -73,14 +73,24 @@ extension Volume {
         let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
         // Another machine would treat a file without header as empty, and give it a header of its own.
         let first = options.isShared ? BackingName.temporary() : name
-        let file = try below { () throws(Errno) in try directory.createFile(first, mode: mode) }
+        let file = try below { () throws(Errno) in
+            if options.isShared { return try directory.createOwnFile(first, mode: mode) }
+            return try directory.creating(name, .regular) { () throws(Errno) in
+                try directory.createFile(name, mode: mode)
+            } uncertain: {
+                // An empty file that may be there must not look damaged.
+                content.epochs.keepOpen()
+            }
+        }
         do throws(VolumeError) {
             let (made, seen) = try FileContent.create(new, in: content, backing: file)
             let owned = try own(file, seen, mode: mode, isDirectory: false, caller: caller, in: directory)
             let status = try giveSetID(file, made, owned, mode: mode)
             if options.isShared {
                 try made.flushHeader()
-                try below { () throws(Errno) in try directory.rename(first, to: directory, name, mode: .noReplace) }
+                try below { () throws(Errno) in
+                    try directory.placing(first, at: name, mode: .noReplace) { directory.isObject(name, seen) }
+                }
             }
             return (status, made)
         } catch {
@@ -122,26 +132,29 @@ extension Volume {
         _ name: EntryName, _ directory: BackingDirectory, _ record: VerifiedRecord, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (Status, BackingDirectory) {
         let temporary = BackingName.temporary()
-        try below { () throws(Errno) in try directory.createDirectory(temporary, mode: mode) }
+        let target = names.recordTarget(record)
+        try below { () throws(Errno) in try directory.createOwnDirectory(temporary, mode: mode) }
         var opened: BackingDirectory?
         do throws(VolumeError) {
             let made = try below { () throws(Errno) in
                 let made = try directory.openDirectory(temporary)
                 opened = made
-                try made.createSymlink(BackingName.record, target: names.recordTarget(record))
+                try made.createLink(BackingName.record, target: target)
                 if !directory.keepsNewLinks { try made.synchronize() }
                 return made
             }
             // Before the directory is visible.
             let status = try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
             try below { () throws(Errno) in
-                try directory.rename(temporary, to: directory, name, mode: .noReplace)
+                try directory.placing(temporary, at: name, mode: .noReplace) {
+                    (try? directory.openDirectory(name).readSymlink(BackingName.record)) == target
+                }
             }
             // Nothing may fail from here on: the error path removes the record.
             return ((try? made.status()) ?? status, made)
         } catch {
-            // Uses the open directory, because descriptors may be scarce.
-            try? opened?.unlink(BackingName.record)
+            // Uses the open directory, because descriptors may be scarce. What may have its name by now keeps its record.
+            if (try? directory.status(of: temporary)) != nil { try? opened?.unlink(BackingName.record) }
             try? directory.removeDirectory(temporary)
             throw error == .store(.EEXIST) ? .exists : error
         }
@@ -165,7 +178,10 @@ extension Volume {
         let type = FileKind(mode: mode).modeBits
         let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try below { () throws(Errno) in
-                try directory.createSpecial(encoded.entry, mode: type | bits, device: device)
+                try directory.creating(encoded.entry, FileKind(mode: mode)) { () throws(Errno) in
+                    try directory.createSpecial(encoded.entry, mode: type | bits, device: device)
+                } uncertain: {
+                }
             }
             return try finish(encoded.entry, directory, mode: bits, caller: caller)
         }
@@ -207,7 +223,9 @@ extension Volume {
                         try changing(since: copies) { () throws(VolumeError) in
                             try isSame(sourceName, in: source, status)
                         } _: { () throws(Errno) in
-                            try source.link(sourceName, to: directory, encoded.entry)
+                            try directory.linking(encoded.entry, to: status) { () throws(Errno) in
+                                try source.link(sourceName, to: directory, encoded.entry)
+                            }
                         }
                     } catch {
                         // The kernel looks the name up again.
@@ -235,7 +253,11 @@ extension Volume {
         try content.settleClass()
         try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try keys.movingHeaders { () throws(VolumeError) in
-                try below { () throws(Errno) in try content.backing.link(to: directory, encoded.entry) }
+                try below { () throws(Errno) in
+                    try directory.linking(encoded.entry, to: try content.backing.status()) { () throws(Errno) in
+                        try content.backing.link(to: directory, encoded.entry)
+                    }
+                }
             }
         }
         let status = try below { () throws(Errno) in try content.backing.status() }

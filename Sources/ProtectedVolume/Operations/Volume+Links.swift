@@ -22,16 +22,17 @@ extension Volume {
         _ name: EntryName, to target: [UInt8], in directory: BackingDirectory
     ) throws(VolumeError) {
         do throws(Errno) {
-            return try directory.createSymlink(name, target: names.sealTarget(target))
+            return try directory.createLink(name, target: names.sealTarget(target))
         } catch {
             guard error == .ENAMETOOLONG, target.count <= LongTarget.longest else { throw .store(error) }
         }
         try below { () throws(Errno) in
             let reference = try overflow.add(target.span)
             do throws(Errno) {
-                try directory.createSymlink(name, target: names.sealTarget(reference))
+                try directory.createLink(name, target: names.sealTarget(reference))
             } catch {
-                overflow.remove(reference.id)
+                // A link that may be there needs it.
+                if error == .EEXIST || directory.isGone(name) { overflow.remove(reference.id) }
                 throw error
             }
         }

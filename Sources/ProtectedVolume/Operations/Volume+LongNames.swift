@@ -41,7 +41,7 @@ extension Volume {
         _ companion: EncodedName.Companion, for entry: EntryName, _ directory: BackingDirectory
     ) throws(VolumeError) -> Bool {
         do throws(Errno) {
-            try directory.createSymlink(companion.name, target: companion.target)
+            try directory.createLink(companion.name, target: companion.target)
             return true
         } catch {
             guard error == .EEXIST else { throw .store(error) }
@@ -50,8 +50,15 @@ extension Volume {
         guard try status(of: entry, in: directory) == nil else { throw .damaged(.companion) }
         let temporary = BackingName.temporary()
         try below { () throws(Errno) in
-            try directory.createSymlink(temporary, target: companion.target)
-            try directory.rename(temporary, to: directory, companion.name)
+            try directory.createLink(temporary, target: companion.target)
+            do throws(Errno) {
+                try directory.placing(temporary, at: companion.name) {
+                    (try? directory.readSymlink(companion.name)) == companion.target
+                }
+            } catch {
+                try? directory.unlink(temporary)
+                throw error
+            }
         }
         return true
     }

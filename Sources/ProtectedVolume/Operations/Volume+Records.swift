@@ -135,7 +135,7 @@ extension Volume {
             try below { () throws(Errno) in
                 do throws(Errno) {
                     try replaceEmptyRecord(directory)
-                    try directory.createSymlink(BackingName.record, target: target)
+                    try directory.createLink(BackingName.record, target: target)
                 } catch { if error != .EEXIST { throw error } }
                 try syncNewLinks(in: directory)
                 try? parent.unlink(aside)
@@ -211,10 +211,13 @@ extension Volume {
         let directory = try directory(node)
         let temporary = BackingName.temporary()
         try below { () throws(Errno) in
-            try directory.createSymlink(temporary, target: names.recordTarget(record))
+            let target = names.recordTarget(record)
+            try directory.createLink(temporary, target: target)
             do throws(Errno) {
                 try syncNewLinks(in: directory)
-                try directory.rename(temporary, to: directory, BackingName.record)
+                try directory.placing(temporary, at: BackingName.record) {
+                    (try? directory.readSymlink(BackingName.record)) == target
+                }
             } catch {
                 try? directory.unlink(temporary)
                 throw error

@@ -35,7 +35,7 @@ extension Volume {
             try changing(since: copies) { () throws(VolumeError) in
                 try isSame(entry, in: directory, status)
             } _: { () throws(Errno) in
-                try directory.unlink(entry)
+                try directory.removing(entry) { () throws(Errno) in try directory.unlink(entry) }
             }
         }
         removeOverflow(of: owner, node, in: directory)
@@ -61,7 +61,9 @@ extension Volume {
         let owner = overflowOwner(entry, status, in: directory)
         try state.structure.withLock { (_) throws(VolumeError) in
             try withRecordAside(of: entry, (status, child), in: parent, directory) { () throws(VolumeError) in
-                try below { () throws(Errno) in try directory.removeDirectory(entry) }
+                try below { () throws(Errno) in
+                    try directory.removing(entry) { () throws(Errno) in try directory.removeDirectory(entry) }
+                }
             }
             if let companion = Self.companionName(of: entry) { try? directory.unlink(companion) }
         }
@@ -115,7 +117,11 @@ extension Volume {
             } else {
                 BackingName.temporary()
             }
-        try below { () throws(Errno) in try child.rename(BackingName.record, to: directory, aside) }
+        try below { () throws(Errno) in
+            do throws(Errno) { try child.rename(BackingName.record, to: directory, aside) } catch {
+                guard (try? directory.readSymlink(aside)) == target else { throw error }
+            }
+        }
         do throws(VolumeError) {
             try remove()
         } catch {

@@ -200,7 +200,8 @@ extension Volume {
             guard try isSame(move.source.name.entry, in: move.directory, move.status) else { return false }
             return try isSame(move.name.entry, in: move.newDirectory, move.target)
         } _: { () throws(Errno) in
-            try move.directory.rename(move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
+            try move.directory.rename(
+                move.source.name.entry, of: move.status, to: move.newDirectory, move.name.entry, mode: mode)
         }
     }
 
