@@ -146,10 +146,11 @@ package struct StateFile: Sendable {
         guard pinned.volumeID == bag.volumeID else { throw .otherVolume }
         guard pinned.isPinned else { return .unpinned }
         let refusal: StateFileError
-        if !haveSameBytes(pinned.publicKey, bag.publicKey) {
-            refusal = .otherPublicKey
-        } else if bag.serial < pinned.serial {
+        // An older keybag may have had another public key.
+        if bag.serial < pinned.serial {
             refusal = .rolledBack(serial: bag.serial, pinned: pinned.serial)
+        } else if !haveSameBytes(pinned.publicKey, bag.publicKey) {
+            refusal = .otherPublicKey
         } else if bag.serial > pinned.serial {
             return .newer
         } else if haveSameBytes(pinned.unlockMAC, bag.unlockMAC) {

@@ -105,7 +105,8 @@ private struct Inspect {
             }
         }
         return try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-            let credential = try CredentialInput.credential(arguments, prompt: prompt(access), access.bag)
+            let credential: Credential? = try CredentialInput.credential(
+                arguments, prompt: prompt(access), access.bag)
             return try Daemon.openKeys(access, choice, credential).0
         }
     }

@@ -62,7 +62,7 @@ enum KeybagCommands {
             }
             // The lock is taken after the person has typed, because a prompt must not delay another command.
             let lock = try KeybagLock(before.bag.volumeID)
-            let access = try before.readAgain()
+            let access = try before.readAgain(isAlone: true)
             if let obstacle = try access.obstacle() { throw obstacle }
             let deviceKey = try access.found.deviceKey(choice)
             let keys = try access.unlock(offered, deviceKey)

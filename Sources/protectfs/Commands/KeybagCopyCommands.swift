@@ -233,7 +233,7 @@ enum KeybagCopies {
         _ found: FoundVolume, _ terms: CheckedVolume.Terms
     ) throws(CommandFailure) -> CheckedVolume? {
         let present = try? KeybagFile.read(in: found.directory)
-        let access = try CheckedVolume(found, terms)
+        let access = try CheckedVolume(candidate: found, terms)
         if let obstacle = try LocalState.obstacle(found) { throw obstacle }
         if present == found.bag.bytes { return nil }
         guard let present, let current = try? Keybag(parsing: present), current.volumeID == found.bag.volumeID else {

@@ -153,7 +153,8 @@ enum KeysRotate {
         let shown: SecretBytes?
         do throws(SodiumError) { shown = try copy(of: made.recoveryCode) } catch { throw ErrorMessages.memory(error) }
         return Prepared(
-            access: try access.readAgain(), policy: opened.policy, lock: opened.lock, choice: choice, keys: keys,
+            access: try access.readAgain(isAlone: true), policy: opened.policy, lock: opened.lock, choice: choice,
+            keys: keys,
             passphrase: passphrase, others: others, code: shown,
             effect:
                 "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. Make a new copy (protectfs keybag export), and add passphrases and recipients that were dropped.\n"

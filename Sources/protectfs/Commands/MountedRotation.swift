@@ -249,7 +249,7 @@ final class MountedRotation {
     ) throws(CommandFailure) -> ExitCode {
         let lock = try KeybagLock(access.bag.volumeID)
         defer { withExtendedLifetime(lock) {} }
-        let now = try access.readAgain()
+        let now = try access.readAgain(isAlone: true)
         let deviceKey = try now.found.deviceKey(choice)
         let copy: SecretBytes
         do throws(SodiumError) { copy = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }

@@ -83,7 +83,7 @@ enum Daemon {
         try checkLockedMemory()
         try checkDescriptors()
         guard BackgroundThread.canStart(leastThreads) else { throw tooFewThreads }
-        let access = try request.check()
+        var access = try request.check()
         var request = request
         let obstacle = request.isReadOnly ? nil : try access.obstacle()
         if obstacle != nil { request = request.readOnly }
@@ -94,45 +94,31 @@ enum Daemon {
                 log.write(text, .warning)
             }
         }
-        let (ring, isUnlocked, slot) = try openKeys(access, request.deviceKey, credential)
+        var (ring, isUnlocked, slot) = try openKeys(access, request.deviceKey, credential)
         if let slot = access.bag.newerDeviceSlot {
             log.write(ErrorMessages.newerDeviceSlot(slot, request.volume), .warning)
         }
         // Not before the keybag is verified, which may be the obstacle.
         if let obstacle { log.write("\(obstacle.message); the volume is mounted read-only", .warning) }
         let state = try stateStore(access, request)
-        if isUnlocked, !options.isReadOnly {
-            if state != nil { try access.pin() }
-            if let text = access.endChange() { log.write(text, .warning) }
-        }
-        let volume: Volume
         let damage = DamageCount()
-        let plan = DescriptorPlan.ofThisProcess
-        let directory: HostDirectory
-        do throws(Errno) {
-            let quota = DescriptorQuota(files: plan.files, all: plan.store, reserve: DescriptorPlan.late)
-            directory = try access.directory.limited(by: quota)
-        } catch {
-            throw ErrorMessages.store(error, access.path)
-        }
-        let withNames = request.options.logsNames
-        volume = try EndingMount.waiting(for: request.volume) { () throws(CommandFailure) in
-            do throws(VolumeError) {
-                return try Volume.open(directory: directory, keys: ring, state: state, options: options) {
-                    notice in
-                    if !isHarmless(notice) { damage.add() }
-                    Record.write(notice, access.bag.volumeID)
-                    log.write(describe(notice, withNames: withNames), .warning)
-                }
-            } catch .refused(.EBUSY) {
-                throw EndingMount.inUse(request.volume)
-            } catch {
-                throw ErrorMessages.volume(error, request.volume)
+        var opened: Volume?
+        // The keybag was read before the claim. A rotation may have ended since, and nothing would open what is written with its
+        // former keys.
+        for _ in 0..<readings where opened == nil {
+            if !isCurrent(access) {
+                access = try access.readAgain()
+                (ring, isUnlocked, slot) = try openKeys(access, request.deviceKey, credential)
             }
+            if isUnlocked, !options.isReadOnly {
+                if state != nil { try access.pin() }
+                if let text = access.endChange() { log.write(text, .warning) }
+            }
+            let volume = try open(access, request, ring, state, damage, log)
+            if isCurrent(access) { opened = volume } else { try? volume.close() }
         }
-        // It was read before the claim. A rotation may have ended since, and nothing would open what is written with its former keys.
-        guard (try? KeybagFile.read(in: access.directory)) == access.bag.bytes || access.isPrevious else {
-            try? volume.close()
+        _ = consume credential
+        guard let volume = opened else {
             throw .init(.busy, "\(request.volume): its keys were changed while it was being mounted; mount it again")
         }
         let events = MountEvents()
@@ -147,6 +133,46 @@ enum Daemon {
         } catch {
             mount.abandon()
             throw error
+        }
+    }
+
+    /// How often the keybag is read if a command changes it meanwhile.
+    private static let readings = 5
+
+    /// Whether the volume has this keybag still.
+    private static func isCurrent(_ access: CheckedVolume) -> Bool {
+        access.isPrevious || (try? KeybagFile.read(in: access.directory)) == access.bag.bytes
+    }
+
+    /// Claims the volume and opens it. Waits for a command that changes the keys.
+    private static func open(
+        _ access: CheckedVolume, _ request: MountRequest, _ ring: KeyRing, _ state: StateFileStore?,
+        _ damage: DamageCount, _ log: DaemonLog
+    ) throws(CommandFailure) -> Volume {
+        let plan = DescriptorPlan.ofThisProcess
+        let directory: HostDirectory
+        do throws(Errno) {
+            let quota = DescriptorQuota(files: plan.files, all: plan.store, reserve: DescriptorPlan.late)
+            directory = try access.directory.limited(by: quota)
+        } catch {
+            throw ErrorMessages.store(error, access.path)
+        }
+        let withNames = request.options.logsNames
+        let options = request.options.volume
+        return try EndingMount.waiting(for: request.volume, changing: access.bag.volumeID) {
+            () throws(CommandFailure) in
+            do throws(VolumeError) {
+                return try Volume.open(directory: directory, keys: ring, state: state, options: options) {
+                    notice in
+                    if !isHarmless(notice) { damage.add() }
+                    Record.write(notice, access.bag.volumeID)
+                    log.write(describe(notice, withNames: withNames), .warning)
+                }
+            } catch .refused(.EBUSY) {
+                throw EndingMount.inUse(request.volume)
+            } catch {
+                throw ErrorMessages.volume(error, request.volume)
+            }
         }
     }
 
@@ -200,15 +226,17 @@ enum Daemon {
 
     /// Opens the class keys: with the device key alone those of before first unlock, with a credential all of them.
     static func openKeys(
-        _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ credential: consuming Credential?
+        _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ credential: borrowing Credential?
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool, slot: UInt32?) {
         let deviceKey = try access.found.deviceKey(choice)
-        guard let credential else {
+        let keys: VolumeKeys
+        switch credential {
+        case .none:
             if let failure = deviceKey.missing("so the volume cannot be mounted without unlocking it") { throw failure }
             guard let ring = try deviceRing(access, deviceKey.key) else { preconditionFailure("it is here") }
             return (ring, false, nil)
+        case .some(let credential): keys = try access.unlock(credential, deviceKey)
         }
-        let keys = try access.unlock(credential, deviceKey)
         let slot = keys.slot
         guard access.bag.opensWithDeviceKey, let ring = try deviceRing(access, deviceKey.key) else {
             do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true, slot) } catch {
@@ -252,7 +280,8 @@ enum Daemon {
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
-            try EndingMount.waiting(for: request.volume) { () throws(CommandFailure) in
+            try EndingMount.waiting(for: request.volume, changing: access.bag.volumeID) {
+                () throws(CommandFailure) in
                 try MountClaim.take(
                     access.found, isShared: request.options.volume.isShared, mountPoint: request.mountPoint)
             }

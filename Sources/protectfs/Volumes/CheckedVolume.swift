@@ -47,14 +47,34 @@ struct CheckedVolume {
 
     /// Compares the keybag of a volume that was found with these terms.
     init(_ found: FoundVolume, _ terms: Terms) throws(CommandFailure) {
-        try self.init(found, terms, isPrevious: terms.usePrevious)
+        try self.init(found, terms, isPrevious: terms.usePrevious, isAlone: false)
     }
 
-    private init(_ found: FoundVolume, _ terms: Terms, isPrevious: Bool) throws(CommandFailure) {
+    /// Compares a keybag that is not in the volume yet.
+    init(candidate found: FoundVolume, _ terms: Terms) throws(CommandFailure) {
+        try self.init(found, try LocalState.standing(of: found), terms, isPrevious: false)
+    }
+
+    private init(
+        _ first: FoundVolume, _ terms: Terms, isPrevious: Bool, isAlone: Bool, accepted: [UInt8]? = nil
+    ) throws(CommandFailure) {
+        let (found, standing) = try LocalState.settled(first, usePrevious: isPrevious, isAlone: isAlone)
+        var terms = terms
+        if let accepted, accepted != found.bag.bytes { terms.accept = false }
+        try self.init(found, standing, terms, isPrevious: isPrevious)
+    }
+
+    private init(
+        _ found: FoundVolume, _ standing: LocalState.Standing, _ terms: Terms, isPrevious: Bool
+    ) throws(CommandFailure) {
+        if let refusal = standing.refusal, !terms.accept || refusal == .otherVolume {
+            throw LocalState.failure(refusal, found)
+        }
         self.found = found
         self.terms = terms
         self.isPrevious = isPrevious
-        (outcome, isPublicKeyPinned) = try LocalState.standing(of: found, accept: terms.accept)
+        outcome = standing.outcome
+        isPublicKeyPinned = standing.isPublicKeyPinned
     }
 
     /// Why this program must not write the volume, although it can read it. Nil if it may.
@@ -67,16 +87,16 @@ struct CheckedVolume {
     ///
     /// Only a keybag that a person has accepted before is accepted again. If the keybag from before the last change is gone, a
     /// command has replaced it by its successor.
-    func readAgain() throws(CommandFailure) -> CheckedVolume {
+    /// - Parameter isAlone: whether the caller has the keybag's lock.
+    func readAgain(isAlone: Bool = false) throws(CommandFailure) -> CheckedVolume {
         let isPrevious = isPrevious && KeybagFile.hasPrevious(in: directory)
-        let now = try FoundVolume(
-            path, directory, found.store, typedPath: found.typedPath, usePrevious: isPrevious)
+        let now = try CheckedVolume(
+            found.readAgain(usePrevious: isPrevious), terms, isPrevious: isPrevious, isAlone: isAlone,
+            accepted: bag.bytes)
         guard now.bag.volumeID == bag.volumeID else {
             throw .init(.volume, "\(path): the keybag now belongs to another volume")
         }
-        var terms = terms
-        terms.accept = terms.accept && now.bag.bytes == bag.bytes
-        return try CheckedVolume(now, terms, isPrevious: isPrevious)
+        return now
     }
 
     /// All keys, by a credential, and the device key if it is here. A failure goes to the record.

@@ -1,27 +1,35 @@
-// Waits for a daemon that has lost its mount and has not let go of the volume yet.
+// Waits for others that let go of the volume soon: a daemon that has lost its mount, and a command that changes the keys.
 
 import CLibrary
 import HostSystem
+import VolumeFormat
 
 /// After umount(8) the daemon still writes what the store has not taken, and closes its epoch. A command that comes at once waits
 /// for that.
 enum EndingMount {
     /// How long a command waits, in nanoseconds.
     private static let patience: UInt64 = 5_000_000_000
+    /// How long a mount waits for a command that changes the keys, in nanoseconds. A small volume has new keys by then.
+    private static let patienceForKeys: UInt64 = 60_000_000_000
 
     /// Runs `claim`, again and again while it fails because the volume is busy, although it is not mounted.
     ///
+    /// - Parameter changing: a volume whose keys a command may be changing. That is waited for longer.
     /// - Throws: busy, with the process that has the volume, if that takes too long.
     static func waiting<Result>(
-        for volume: HostPath, _ claim: () throws(CommandFailure) -> Result
+        for volume: HostPath, changing: VolumeID? = nil, _ claim: () throws(CommandFailure) -> Result
     ) throws(CommandFailure) -> Result {
-        let deadline = monotonicNanoseconds() + patience
+        let start = monotonicNanoseconds()
+        var deadline = start + patience
         while true {
             do throws(CommandFailure) {
                 return try claim()
             } catch {
-                guard error.code == .busy, MountLookup.of(volume: volume).isEmpty, monotonicNanoseconds() < deadline
-                else { throw error }
+                let now = monotonicNanoseconds()
+                if let changing, now < start + patienceForKeys, KeybagLock.isTaken(changing) {
+                    deadline = now + patience
+                }
+                guard error.code == .busy, MountLookup.of(volume: volume).isEmpty, now < deadline else { throw error }
             }
             usleep(50_000)
         }

@@ -79,9 +79,17 @@ struct FoundVolume {
 
     /// Warns, for a command that only shows the keybag, if this machine would refuse it.
     func warnIfRefused() {
-        do throws(CommandFailure) { _ = try LocalState.standing(of: self, accept: false) } catch {
+        do throws(CommandFailure) {
+            let (found, standing) = try LocalState.settled(self, usePrevious: false, isAlone: false)
+            if let refusal = standing.refusal { throw LocalState.failure(refusal, found) }
+        } catch {
             Output.error(error.message)
         }
+    }
+
+    /// The same volume with its keybag as it is now, read through the same directory.
+    func readAgain(usePrevious: Bool) throws(CommandFailure) -> FoundVolume {
+        try FoundVolume(path, directory, store, typedPath: typedPath, usePrevious: usePrevious)
     }
 
     /// An absolute path in its shortest form, with links unresolved.

@@ -2,6 +2,7 @@
 
 import CLibrary
 import HostSystem
+import ProtectedVolume
 import VolumeFormat
 
 /// Keeps two commands from changing one keybag at the same time on this machine.
@@ -25,6 +26,21 @@ final class KeybagLock {
             return nil
         }
         self.file = file
+    }
+
+    /// The lock, if no command has it. A lock that cannot be made has nobody.
+    static func writer<Value>(of volume: VolumeID) -> SettledReading<Value>.Writer {
+        if let lock = KeybagLock(ifFree: volume) { return .none(lock) }
+        return isTaken(volume) ? .other : .none(nil)
+    }
+
+    /// Whether a command has the lock.
+    static func isTaken(_ volume: VolumeID) -> Bool {
+        guard let file = try? open(path(volume)) else { return false }
+        while flock(file.number, LOCK_SH | LOCK_NB) != 0 {
+            if errno != EINTR { return errno == EWOULDBLOCK }
+        }
+        return false
     }
 
     private static func path(_ volume: VolumeID) -> HostPath { LocalFile.keybagLock(of: volume) }

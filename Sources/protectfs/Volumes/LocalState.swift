@@ -78,27 +78,73 @@ enum LocalState {
         return nil
     }
 
-    /// Compares a keybag with this machine's record, and returns whether its public key is the pinned one. Refuses a keybag
-    /// that is older than, or differs from, the pinned one, unless `accept`.
+    /// What this machine's record says of a keybag.
+    struct Standing {
+        /// The result of the comparison. `accepted` if there is a refusal, for a person who accepts the keybag.
+        let outcome: StateFile.Outcome
+        /// Whether its public key is the pinned one.
+        let isPublicKeyPinned: Bool
+        /// Why the keybag is refused.
+        let refusal: StateFileError?
+    }
+
+    /// Compares a keybag with this machine's record.
     ///
     /// A copy without a pin is compared with the highest serial pinned for any store of its UUID, because an attacker who can
     /// change the store can make it look like a new copy.
-    static func standing(
-        of access: FoundVolume, accept: Bool
-    ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
+    static func standing(of access: FoundVolume) throws(CommandFailure) -> Standing {
         let own = try load(access)
         let isPinned = own?.layout.isPinned == true
         let state = isPinned ? own : try highestPin(access.bag)
+        let isPublicKeyPinned = state?.pins(publicKeyOf: access.bag) ?? false
         do throws(StateFileError) {
-            let outcome = try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            let outcome = try StateFile.check(access.bag, against: state)
             // A pin of another store does not count as a pin of this one.
-            return (outcome == .current && !isPinned ? .newer : outcome, state?.pins(publicKeyOf: access.bag) ?? false)
+            return Standing(
+                outcome: outcome == .current && !isPinned ? .newer : outcome, isPublicKeyPinned: isPublicKeyPinned,
+                refusal: nil)
         } catch {
-            if let damage = error.keybagDamage {
-                Record.write(.tampering, access.bag.volumeID, [.ownUser, .keybagDamage(damage)])
-            }
-            throw explain(error, access.path)
+            return Standing(outcome: .accepted, isPublicKeyPinned: isPublicKeyPinned, refusal: error)
         }
+    }
+
+    /// The keybag and its standing, read again if a command may have changed one of them in between.
+    ///
+    /// - Parameter isAlone: whether the caller has the keybag's lock.
+    static func settled(
+        _ first: FoundVolume, usePrevious: Bool, isAlone: Bool
+    ) throws(CommandFailure) -> (found: FoundVolume, standing: Standing) {
+        var isFirst = true
+        let deadline = monotonicNanoseconds() + patience
+        let settled = try SettledReading<(FoundVolume, Standing)>.settle {
+            $0.1.refusal != nil
+        } read: { () throws(CommandFailure) in
+            let found = isFirst ? first : try first.readAgain(usePrevious: usePrevious)
+            isFirst = false
+            return (found, try standing(of: found))
+        } writer: {
+            isAlone ? .none(nil) : KeybagLock.writer(of: first.bag.volumeID)
+        } pause: {
+            usleep(50_000)
+            return monotonicNanoseconds() < deadline
+        }
+        switch settled {
+        case .agreed(let result), .refused(let result): return result
+        case .changing:
+            throw .init(
+                .busy, "\(first.path): a command is changing the keybag of the volume; try again when it has ended")
+        }
+    }
+
+    /// How long a reading waits for a command that changes the keybag, in nanoseconds.
+    private static let patience: UInt64 = 5_000_000_000
+
+    /// The failure of a keybag that is refused. It goes to the record.
+    static func failure(_ refusal: StateFileError, _ access: FoundVolume) -> CommandFailure {
+        if let damage = refusal.keybagDamage {
+            Record.write(.tampering, access.bag.volumeID, [.ownUser, .keybagDamage(damage)])
+        }
+        return explain(refusal, access.path)
     }
 
     /// The state file with the highest pinned serial of a volume. Of several, the one that pins this keybag.
