@@ -80,7 +80,7 @@ struct Command: Sendable {
         .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
         .slotAdd, .slotRemove, .slotList, .slotTest, .recipientNew, .recipientShow,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
-        .keysRotate, .keybagExport, .keybagImport,
+        .keysRotate, .keysRetire, .keybagExport, .keybagImport,
         .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,
         .help, .version,
     ]

@@ -27,9 +27,11 @@ extension Command {
             afterwards.
 
             You can interrupt it at any time, use the volume, and run it again: it goes on with the files that are
-            left, and shows another recovery code at its end. Former keys leave the keybag when no file in the store
-            needs them. Files with several names, files that are damaged and files in \(ReservedName.lostAndFound) are
-            not written anew; they keep the former key in the keybag, and are named.
+            left, and shows another recovery code at its end. Files with several names, files that are damaged and
+            files in \(ReservedName.lostAndFound) are not written anew; they need the former key, and are named.
+
+            Former keys stay in the keybag, so that a backup in which some files are from before opens with it. Take
+            them out when your backups are made anew: protectfs keys retire, or --retire if there are none.
 
             If class completeUnlessOpen gets a new key, other machines that know the volume ask for --accept-keybag
             once.
@@ -38,14 +40,19 @@ extension Command {
             Option(
                 "class", value: .protectionClass, standard: "all classes", help: "change the key of this class only"),
             Option("rate", value: Value(name: "MIB", kind: .text), help: "write at most MIB MiB each second"),
-            Option("ask-others", help: "ask for the passphrases of other slots, to keep them"),
-            Option("drop-slots", help: "remove the slots whose secrets are not given"),
-            .passphraseFile, .passphraseCommand, .passphraseCredential, .askPassword, .deviceKey, .acceptKeybag,
-        ],
+            Option("retire", help: "take the former keys out of the keybag at the end, as keys retire does"),
+        ] + slotOptions,
         examples: [
             .init("protectfs keys rotate ~/.documents", "Change the keys of all classes."),
             .init("protectfs keys rotate --rate 50 ~/.documents", "The same, at 50 MiB each second."),
-        ], run: KeysRotate.run)
+        ], run: { (arguments) throws(CommandFailure) in try KeysRotate.run(arguments) })
+
+    /// Options of the commands that make every slot anew.
+    static let slotOptions = [
+        Option("ask-others", help: "ask for the passphrases of other slots, to keep them"),
+        Option("drop-slots", help: "remove the slots whose secrets are not given"),
+        .passphraseFile, .passphraseCommand, .passphraseCredential, .askPassword, .deviceKey, .acceptKeybag,
+    ]
 }
 
 /// The work of `keys rotate`.
@@ -62,15 +69,20 @@ enum KeysRotate {
         let others: AskedSlots
         /// The recovery code that was shown. Nil if none was.
         let code: SecretBytes?
+        /// Whether new keys were made, and not by an earlier run.
+        let isNew: Bool
+        /// Whether the former keys leave the keybag at the end.
+        let retires: Bool
         /// What the rotation gives when it has ended.
         let effect: String
     }
 
-    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+    /// - Parameter onlyRetires: for `keys retire`: no new keys are made.
+    static func run(_ arguments: Arguments, onlyRetires: Bool = false) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
-        let classes = try classes(arguments)
-        let rate = try rate(arguments)
+        let classes = onlyRetires ? [] : try classes(arguments)
+        let rate = onlyRetires ? nil : try rate(arguments)
         // Before the prompt.
         let mount = try RotatingMount(path)
         guard let prepared = try prepare(arguments, path, classes, mount) else { return .failure }
@@ -111,23 +123,35 @@ enum KeysRotate {
         let others = try AskedSlots(arguments, access, opened.deviceKey, opened.keys)
         try others.requireAll(arguments, access, opened.keys)
         let choice = try FoundVolume.DeviceKeyChoice(arguments)
-        guard opened.keys.formerKeys.isEmpty else {
+        let needed = try look(access, metadata, mount)
+        let former = opened.keys.formerKeys
+        let left = former.subtracting(needed.unneeded(of: former))
+        let isBegun = !left.isEmpty
+        if classes.isEmpty {
+            if isBegun { throw unfinished(path, left, needed) }
+            guard !former.isEmpty else {
+                throw .init(.usage, "\(path): the keybag has no former keys; nothing was changed")
+            }
+        }
+        if isBegun || classes.isEmpty {
             if arguments.has("class") {
                 throw .init(
                     .usage, "\(path): a rotation is under way; give the command without --class to end it first")
             }
-            Output.note("Going on with the rotation that was interrupted.")
+            if isBegun { Output.note("Going on with the rotation that was interrupted.") }
             try access.pin()
             let keys: VolumeKeys
             do throws(SodiumError) { keys = try opened.keys.copy() } catch { throw ErrorMessages.memory(error) }
             return Prepared(
                 access: access, policy: opened.policy, lock: opened.lock, choice: choice, keys: keys,
-                passphrase: passphrase, others: others, code: nil,
-                effect:
-                    "Copies of the keybag from before that rotation open no file of the volume as it is now; they still read its names. Those made since it began still open everything: for new keys, run protectfs keys rotate again.\n"
+                passphrase: passphrase, others: others, code: nil, isNew: false,
+                retires: classes.isEmpty || arguments.has("retire"),
+                effect: isBegun
+                    ? "Copies of the keybag from before that rotation open no file of the volume as it is now; they still read its names. Those made since it began still open everything: for new keys, run protectfs keys rotate again.\n"
+                    : ""
             )
         }
-        try requireKnownKeys(access, opened.keys, metadata, isMounted: mount != nil)
+        try requireKnownKeys(access, opened.keys, needed)
         let made = try KeybagCommands.edit(path) { () throws(KeybagError) in
             try access.bag.rotating(
                 classes, passphrase: passphrase, others: others.given, deviceKey: opened.deviceKey.key,
@@ -155,7 +179,7 @@ enum KeysRotate {
         return Prepared(
             access: try access.readAgain(isAlone: true), policy: opened.policy, lock: opened.lock, choice: choice,
             keys: keys,
-            passphrase: passphrase, others: others, code: shown,
+            passphrase: passphrase, others: others, code: shown, isNew: true, retires: arguments.has("retire"),
             effect:
                 "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. Make a new copy (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
         )
@@ -169,17 +193,25 @@ enum KeysRotate {
         }
     }
 
-    /// Refuses if a file of the store needs a class key that the keybag does not have, because an older keybag was put in place by
-    /// hand. New keys would get the generations of those that it does not know, and the right keybag would not come back.
-    private static func requireKnownKeys(
-        _ access: CheckedVolume, _ keys: borrowing VolumeKeys, _ metadata: MetadataKeys, isMounted: Bool
-    ) throws(CommandFailure) {
-        let needed: NeededKeys
+    /// The class keys that the store needs now, and the open files of a mount.
+    private static func look(
+        _ access: CheckedVolume, _ metadata: MetadataKeys, _ mount: RotatingMount?
+    ) throws(CommandFailure) -> NeededKeys {
+        var needed: NeededKeys
         do throws(VolumeError) {
-            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: isMounted)
+            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: mount != nil)
         } catch {
             throw ErrorMessages.volume(error, access.path)
         }
+        if let mount { needed.keys.formUnion(try mount.formerKeys().keys) }
+        return needed
+    }
+
+    /// Refuses if a file of the store needs a class key that the keybag does not have, because an older keybag was put in place by
+    /// hand. New keys would get the generations of those that it does not know, and the right keybag would not come back.
+    private static func requireKnownKeys(
+        _ access: CheckedVolume, _ keys: borrowing VolumeKeys, _ needed: NeededKeys
+    ) throws(CommandFailure) {
         let unknown = needed.keys.subtracting(keys.everyClassKey)
         guard let key = unknown.min(by: { ($0.number, $0.generation) < ($1.number, $1.generation) }) else { return }
         let file = needed.examples[key].map { HostPath(bytes: $0).description } ?? "a file"
@@ -228,20 +260,21 @@ enum KeysRotate {
             throw ErrorMessages.volume(error, path)
         }
         let former = prepared.keys.formerKeys
-        let end = try drop(
-            needed.unneeded(of: former), access, prepared.policy, prepared.choice, prepared.keys, prepared.passphrase,
-            prepared.others, code: prepared.code)
-        guard end == .success else { return end }
-        return try finished(path, needed, former, done, prepared.effect)
+        if prepared.retires || !prepared.isNew {
+            let end = try drop(
+                prepared.retires ? needed.unneeded(of: former) : [], access, prepared.policy, prepared.choice,
+                prepared.keys, prepared.passphrase, prepared.others, code: prepared.code)
+            guard end == .success else { return end }
+        }
+        return try finished(path, needed, former, done, prepared.effect, retires: prepared.retires)
     }
 
-    /// Takes `unneeded` out of the keybag.
+    /// Takes `unneeded` out of the keybag. Without any, it gets another recovery code only.
     static func drop(
         _ unneeded: Set<FormerKey>, _ access: CheckedVolume, _ policy: Policy, _ choice: FoundVolume.DeviceKeyChoice,
         _ keys: borrowing VolumeKeys, _ passphrase: borrowing SecretBytes, _ others: AskedSlots,
         code: borrowing SecretBytes?
     ) throws(CommandFailure) -> ExitCode {
-        guard !unneeded.isEmpty else { return .success }
         let deviceKey = try access.found.deviceKey(choice)
         let next = try KeybagCommands.edit(access.path) { () throws(KeybagError) in
             try access.bag.dropping(
@@ -258,15 +291,18 @@ enum KeysRotate {
             "the former keys are still in the keybag; run protectfs keys rotate again")
     }
 
-    /// The end of the command, after the keys have left the keybag that nothing needs.
+    /// The end of the command, after the keys have left the keybag that shall.
     static func finished(
-        _ path: HostPath, _ needed: NeededKeys, _ former: Set<FormerKey>, _ files: UInt64, _ effect: String
+        _ path: HostPath, _ needed: NeededKeys, _ former: Set<FormerKey>, _ files: UInt64, _ effect: String,
+        retires: Bool
     ) throws(CommandFailure) -> ExitCode {
         let left = former.subtracting(needed.unneeded(of: former))
         guard left.isEmpty else { throw unfinished(path, left, needed) }
-        return Output.done(
-            "the keys are changed",
-            "\(files) files were written under new keys, and no former key is left in the keybag.\n" + effect)
+        let kept =
+            retires
+            ? "no former key is left in the keybag."
+            : "no file of the store needs a former key. The former keys stay in the keybag, for backups; make these anew (rsync needs --checksum), and then run protectfs keys retire \(path.word)."
+        return Output.done("the keys are changed", "\(files) files were written under new keys, and \(kept)\n" + effect)
     }
 
     static func interrupted(_ path: HostPath, _ files: UInt64) -> CommandFailure {

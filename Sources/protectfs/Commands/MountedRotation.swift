@@ -35,6 +35,8 @@ final class MountedRotation {
     private let metadata: MetadataKeys
     private let former: Set<FormerKey>
     private let effect: String
+    private let isNew: Bool
+    private let retires: Bool
     private let secrets: Lock<Secrets?>
     private let rate: UInt64?
     private let interrupted: Interruption
@@ -68,6 +70,8 @@ final class MountedRotation {
         policy = prepared.policy
         choice = prepared.choice
         effect = prepared.effect
+        isNew = prepared.isNew
+        retires = prepared.retires
         former = prepared.keys.formerKeys
         do throws(SodiumError) { metadata = try prepared.keys.metadataKeys() } catch {
             throw ErrorMessages.memory(error)
@@ -84,11 +88,11 @@ final class MountedRotation {
             defer { progress.end() }
             needed = try writeAll()
         }
-        if !needed.unneeded(of: former).isEmpty {
+        if retires || !isNew {
             let code = try drop(needed)
             guard code == .success else { return code }
         }
-        return try KeysRotate.finished(path, needed, former, files, effect)
+        return try KeysRotate.finished(path, needed, former, files, effect, retires: retires)
     }
 
     // MARK: writing
@@ -266,7 +270,7 @@ final class MountedRotation {
             throw ErrorMessages.memory(error)
         }
         // Not those of a rotation that has begun meanwhile.
-        let unneeded = needed.unneeded(of: former.intersection(keys.formerKeys))
+        let unneeded = retires ? needed.unneeded(of: former.intersection(keys.formerKeys)) : []
         let end = try KeysRotate.drop(unneeded, now, policy, choice, keys, passphrase, others, code: shown)
         guard end == .success else { return end }
         do throws(CommandFailure) { try mount.takeIn(passphrase) } catch {

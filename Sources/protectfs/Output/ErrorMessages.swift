@@ -228,7 +228,11 @@ enum ErrorMessages {
                 .usage,
                 "nothing else opens the volume without the device key; add a recovery code or a portable passphrase first"
             )
-        case .full: .init(.failure, "\(volume): the keybag has no room for another slot; remove one first")
+        case .full:
+            .init(
+                .failure,
+                "\(volume): the keybag has no room for more; remove a slot, or take former keys out of it (protectfs keys retire)"
+            )
         case .numbersUsedUp:
             .init(
                 .failure,

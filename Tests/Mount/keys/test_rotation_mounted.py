@@ -27,7 +27,7 @@ def kept(volume):
 @contextlib.contextmanager
 def rotating(volume, *words):
     """A rotation that runs. It is killed if the test has not ended it."""
-    words = ["keys", "rotate", *words, "--passphrase-file", volume.passphrase_file, volume.path]
+    words = ["keys", "rotate", "--retire", *words, "--passphrase-file", volume.passphrase_file, volume.path]
     with subprocess.Popen([harness.binary(), *words], env=volume.environment, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as running:
         try:
@@ -250,7 +250,7 @@ def test_synced_before_keys_go(environment):
     fill(mount)
     log = environment.new_path("calls")
     harness.run("strace", "-f", "-y", "-o", log, "-e", "trace=syncfs,renameat,renameat2,rename", harness.binary(), "keys",
-                "rotate", "--passphrase-file", volume.passphrase_file, volume.path, env=volume.environment)
+                "rotate", "--retire", "--passphrase-file", volume.passphrase_file, volume.path, env=volume.environment)
     with open(log, encoding="utf-8") as file:
         calls = [line for line in file if "= 0" in line and ("syncfs" in line or ".protectfs.keybag" in line)]
     keybag = [place for place, line in enumerate(calls) if "rename" in line]

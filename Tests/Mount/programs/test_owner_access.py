@@ -83,7 +83,7 @@ def test_directories_without_rights(environment):
     user.run(binary(), "unmount", user.path)
     # The new class keys are proven by every file, so all directories are opened.
     secret = os.path.join(os.path.dirname(user.path), "passphrase")
-    done = user.run(binary(), "keys", "rotate", "--passphrase-file", secret, user.volume, ok=False)
+    done = user.run(binary(), "keys", "rotate", "--retire", "--passphrase-file", secret, user.volume, ok=False)
     environment.cell("keys rotate ends", 0, done.returncode)
     code, = (line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
     write_file(user.code_file, code.encode())
@@ -190,7 +190,7 @@ def test_files_without_rights(environment):
              "os.setxattr(path, 'user.note', b'kept'); os.chmod(path, 0o200)", path)
     user.run(binary(), "unmount", user.path)
     secret = os.path.join(os.path.dirname(user.path), "passphrase")
-    done = user.run(binary(), "keys", "rotate", "--passphrase-file", secret, user.volume, ok=False)
+    done = user.run(binary(), "keys", "rotate", "--retire", "--passphrase-file", secret, user.volume, ok=False)
     environment.cell("keys rotate", (0, True), (done.returncode, "no former key is left" in done.stdout))
     code, = (line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
     write_file(user.code_file, code.encode())

@@ -11,8 +11,15 @@ CLASSES = ("complete", "completeUnlessOpen", "completeUntilFirstUserAuthenticati
 FAILURE, USAGE, AUTHENTICATION, DAMAGED = 1, 2, 3, 4
 
 
-def rotate(volume, *words, ok=True):
-    return protectfs("keys", "rotate", "--passphrase-file", volume.passphrase_file, *words, volume.path,
+def rotate(volume, *words, ok=True, retires=True):
+    """New keys. With `retires` the former ones leave the keybag."""
+    return protectfs("keys", "rotate", *(["--retire"] if retires else []), "--passphrase-file", volume.passphrase_file,
+                     *words, volume.path, env=volume.environment, ok=ok)
+
+
+def retire(volume, *words, ok=True):
+    """The former keys leave the keybag."""
+    return protectfs("keys", "retire", "--passphrase-file", volume.passphrase_file, *words, volume.path,
                      env=volume.environment, ok=ok)
 
 

@@ -13,7 +13,7 @@ _protectfs_subcommands() {
     recipient) subcommands="new show" ;;
     passphrase) subcommands="change add remove list" ;;
     recovery) subcommands="new use" ;;
-    keys) subcommands="rotate" ;;
+    keys) subcommands="rotate retire" ;;
     keybag) subcommands="export import" ;;
     esac
 }
@@ -66,7 +66,8 @@ _protectfs_command() {
     "passphrase list") options="--json" operands="directory" ;;
     "recovery new") options="--label --json --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
-    "keys rotate") options="--class --rate --ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
+    "keys rotate") options="--class --rate --retire --ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
+    "keys retire") options="--ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --accept-keybag" operands="directory path" ;;
     "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag" operands="directory directory" ;;
