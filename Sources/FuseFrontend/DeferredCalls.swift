@@ -120,6 +120,16 @@ final class DeferredCalls: Sendable {
         }
     }
 
+    /// Queues notifications that make the kernel list a directory again, and look all names in it up again. With a directory's
+    /// own name it drops those below, too.
+    func forgetNames(in directory: Node) {
+        notifier.add { [self] in
+            session?.invalidate(node: directory.number)
+            guard let (parent, name) = volume.shownPlace(of: directory) else { return }
+            session?.invalidateEntry(parent: parent.number, name: name)
+        }
+    }
+
     // MARK: late records
 
     /// Called after a page became a late record. Queues the write of the record to the store and the drop of the page.

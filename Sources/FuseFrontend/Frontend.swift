@@ -79,6 +79,7 @@ package final class Frontend: Sendable {
         self.log = log
         self.events = events
         calls = DeferredCalls(volume, limits: .ofThisProcess())
+        volume.whenRenewed { [weak calls] directory in calls?.forgetNames(in: directory) }
         mender = Mender(volume)
         system = VolumeFileSystem(volume: volume, options: options, calls: calls, log: log, events: events)
         session = Session(system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) })

@@ -14,6 +14,14 @@ enum RecordState: Sendable {
     case missing
 }
 
+/// What tells one record in the store from another without reading it.
+struct RecordStamp: Equatable, Sendable {
+    private let inode: UInt64
+    private let changed: Timestamp
+
+    init(_ status: Status) { (inode, changed) = (status.inode, status.changed) }
+}
+
 /// A short name with its backing name.
 struct LastName: Sendable {
     private var bytes = InlineArray<64, UInt8>(repeating: 0)
@@ -45,7 +53,11 @@ struct LastName: Sendable {
 /// The part of a node that only directories have.
 final class DirectoryState: Sendable {
     struct Contents {
-        var record = RecordState.unread
+        var record = RecordState.unread { didSet { stamp = nil } }
+        /// The stamp that the record had before it was read. Nil if it is not known, as after each change of ours.
+        var stamp: RecordStamp?
+        /// When the record was read or compared with the store (CLOCK_MONOTONIC).
+        var lastLook: UInt64 = 0
         /// Counts changes that need a sync of the directory: a new record, companion of a long name, or directory.
         var changes: UInt64 = 0
         /// The number of changes that a sync has made durable. A running sync does not count: another fsync that relied on it

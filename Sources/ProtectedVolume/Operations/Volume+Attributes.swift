@@ -255,6 +255,7 @@ extension Volume {
             try content.requireChangeable()
             try content.flushHeader()
         } else if node.kind == .directory {
+            try renewRecord(of: node, always: true)
             try requireChangeable(node)
         } else if node.kind != .file {
             // It has no ID.

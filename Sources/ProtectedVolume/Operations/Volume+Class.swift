@@ -40,7 +40,9 @@ extension Volume {
     /// known.
     package func protectionClass(of node: Node) throws(VolumeError) -> ProtectionClass? {
         switch node.kind {
-        case .directory: return try defaultClass(node)
+        case .directory:
+            try renewRecord(of: node, always: false)
+            return try defaultClass(node)
         case .file:
             if !options.isShared, let known = node.protectionClass { return known }
             guard let header = try header(of: node) else {

@@ -36,6 +36,7 @@ extension Volume {
         in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
         try requireWritable()
+        try renewRecord(of: parent, always: false)
         let protectionClass = try classForNewFile(in: parent)
         try requireKey(forNew: protectionClass)
         let directory = try directory(parent)
@@ -111,7 +112,7 @@ extension Volume {
         let (directory, encoded) = try prepare(name, in: parent)
         defer { noteChange(parent) }
         let record = VerifiedRecord(
-            directoryID: NameCipher.randomID(), defaultClass: try recordForCreating(in: parent).defaultClass)
+            directoryID: NameCipher.randomID(), defaultClass: try usableRecord(of: parent).defaultClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let (status, made) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try makeDirectory(encoded.entry, directory, record, mode: bits, caller: caller)

@@ -49,6 +49,7 @@ extension Volume {
         _ node: Node, from cookie: UInt64, attributes: ListedAttributes, _ body: (ListedEntry) -> Bool
     ) throws(VolumeError) {
         let directory = try directory(node)
+        if cookie == 0 { try renewRecord(of: node, always: false) }
         let id = try directoryID(node)
         let attributes = maySearch(directory) ? attributes : .none
         var failure: VolumeError?

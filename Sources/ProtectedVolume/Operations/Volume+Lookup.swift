@@ -49,6 +49,8 @@ extension Volume {
         }
         let encoded = try encode(name, in: parent, id)
         let status = try status(of: encoded.entry, in: directory)
+        // Another program may have put the directory there anew. A second time it is not compared.
+        if status == nil, try renewRecord(of: parent, always: false) { return try locate(name, in: parent, directory) }
         if status == nil, name.hasText(ReservedName.undecryptablePrefix),
             let entry = try undecryptable(name.copiedBytes(), in: parent, directory)
         {

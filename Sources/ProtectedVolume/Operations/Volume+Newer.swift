@@ -9,6 +9,7 @@ extension Volume {
     /// Refuses a change in a directory whose record a newer version has made. A directory without a record can still lose
     /// entries.
     func requireChangeable(_ directory: Node) throws(VolumeError) {
+        try renewRecord(of: directory, always: false)
         let record: VerifiedRecord?
         do throws(VolumeError) { record = try self.record(of: directory) } catch {
             guard case .damaged = error else { throw error }

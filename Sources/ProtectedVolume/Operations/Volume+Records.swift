@@ -41,7 +41,9 @@ extension Volume {
     /// - Throws: `.damaged` if one of these records is missing or does not verify, because it may have required any
     ///   class. `.newer` if a newer version has made one of them.
     func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
-        if let own = try recordForCreating(in: parent).defaultClass { return options.inForce(own) }
+        if let own = try usableRecord(of: parent).defaultClass { return options.inForce(own) }
+        // It has no directory above whose lock this could take.
+        try renewRecord(of: root, always: false)
         // Only the root's class is needed, which is known of a record that can be read only.
         guard let record = try record(of: root) else { throw damaged(.missingRecord, root) }
         if record.known == .names { throw newer(.record, inode: root.inode) }
@@ -82,7 +84,10 @@ extension Volume {
         var found = try readRecord(directory, node)
         if found == nil, node !== root { found = try recordSetAside(of: node, directory) }
         if let found {
-            state.contents.withLock { $0.record = .known(found) }
+            state.contents.withLock { contents in
+                contents.record = .known(found)
+                contents.lastLook = monotonicNanoseconds()
+            }
         } else {
             let isNews = state.contents.withLock { contents in
                 if case .missing = contents.record { return false }
@@ -95,7 +100,7 @@ extension Volume {
     }
 
     /// The record in the store; nil if it is missing or an empty symlink. f2fs leaves those after a crash.
-    private func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
+    func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
         let target: [UInt8]
         do throws(Errno) {
             target = try directory.readSymlink(BackingName.record)
@@ -188,6 +193,12 @@ extension Volume {
     /// The record of a directory in which an entry will be created. A missing record is never invented: the directory's default
     /// class and the ID of its names are not known. Nothing is created where a newer version has made the record.
     func recordForCreating(in node: Node) throws(VolumeError) -> VerifiedRecord {
+        try renewRecord(of: node, always: true)
+        return try usableRecord(of: node)
+    }
+
+    /// The same, as it was last compared with the store.
+    func usableRecord(of node: Node) throws(VolumeError) -> VerifiedRecord {
         guard let record = try record(of: node) else { throw damaged(.missingRecord, node) }
         if record.isNewer { throw newer(.record, inode: node.inode) }
         return record

@@ -96,6 +96,8 @@ package final class Volume: Sendable {
     /// Whether new objects get the caller as owner. Only root can do that.
     let givesOwnership = Credentials.isRoot
     let report: @Sendable (VolumeNotice) -> Void
+    /// Is told of each directory whose names became others in the store.
+    let renewalHandler = Lock<(@Sendable (Node) -> Void)?>(nil)
     /// The writes that came after a lock.
     let late: LateRecords
 
