@@ -58,8 +58,9 @@ package enum FreeName {
     ) throws(Errno) -> Bool {
         do throws(Errno) { try call { unsafe linkat(from, name, to, newName, 0) } } catch {
             let withoutLinks: [Errno] = [.EPERM, .ENOSYS, .EOPNOTSUPP, .EINVAL, .EMLINK, .EXDEV]
-            guard withoutLinks.contains(error) else { throw error }
-            return false
+            if withoutLinks.contains(error) { return false }
+            // The name was free. A network store may have lost the reply to a link that it has made.
+            guard let there = unsafe try? status(newName, in: to), isSame(there, source) else { throw error }
         }
         do throws(Errno) {
             guard let linked = unsafe try status(newName, in: to), isSame(linked, source) else {
@@ -68,13 +69,13 @@ package enum FreeName {
             }
             try synchronizeDirectory(to)
             do throws(Errno) { try call { unsafe unlinkat(from, name, 0) } } catch {
-                // The object has only the new name now.
-                if error != .ENOENT { throw error }
+                // The object may have only the new name now, also if the reply was lost.
+                if error != .ENOENT, unsafe try status(name, in: from) != nil { throw error }
             }
             return true
         } catch {
-            // The old name exists: nothing is lost with the new one.
-            unsafe unlinkat(to, newName, 0)
+            // While the old name exists, nothing is lost with the new one.
+            if let old = unsafe try? status(name, in: from), isSame(old, source) { unsafe unlinkat(to, newName, 0) }
             throw error
         }
     }

@@ -159,3 +159,54 @@ def repair(environment, volume):
     environment.cell("fsck --repair on such a store", False, "Invalid argument" in done.stdout + done.stderr)
     again = harness.protectfs("fsck", "--recovery-file", volume.code_file, volume.path, ok=False, env=volume.environment)
     environment.cell("fsck after it", 0, again.returncode)
+
+
+#: What makes a name, and its name: (the call, the name that it makes).
+MAKING = {
+    "file": lambda place, name: harness.write_file(place + name, b"content"),
+    "directory": lambda place, name: os.mkdir(place + name),
+    "symlink": lambda place, name: os.symlink("target", place + name),
+    "long target": lambda place, name: os.symlink("t" * 4000, place + name),
+    "link": lambda place, name: os.link(place + "old", place + name),
+    "fifo": lambda place, name: os.mkfifo(place + name),
+    "rename": lambda place, name: os.rename(place + "moved", place + name),
+}
+
+
+def test_lost_replies(environment):
+    """The store makes a name and answers with an error: what the program was told is what is there, and nothing is damaged."""
+    store = LosingStore(environment)
+    try:
+        volume = new_volume(environment, store)
+        mount = environment.mount(volume)
+        wanted = {"old"}
+        harness.write_file(mount / "old", b"old")
+        lose = os.path.join(store.record, "lose")
+        for kind, make in MAKING.items():
+            for length in (20, 250):
+                for number in range(1, 9):
+                    name = f"{kind} {number} {length} ".ljust(length, "x")
+                    if kind == "rename":
+                        harness.write_file(mount / "moved", b"moved")
+                    harness.write_file(lose, b"%d\n" % number)
+                    said = harness.outcome(make, mount.path + "/", name)
+                    left = int(harness.read_file(lose))
+                    os.unlink(lose)
+                    environment.cell(f"{kind}, {length}, {number}", True, said in ("works", "EIO"))
+                    if said == "works":
+                        wanted.add(name)
+                    if kind == "rename" and said != "works":
+                        os.unlink(mount / "moved")
+                    environment.cell(f"{kind}, {length}, {number}: names", [], sorted(wanted ^ set(os.listdir(mount.path))))
+                    if left > 0:
+                        break
+        mount.unmount()
+        environment.cell("errors that fsck finds", [], errors(volume))
+        mount = environment.mount(volume)
+        environment.cell("names after mounting again", [], sorted(wanted ^ set(os.listdir(mount.path))))
+        for name in wanted:
+            environment.cell(f"{name[:20]} is whole", "works", harness.outcome(os.lstat, mount / name))
+        environment.cell("content", b"old", harness.read_file(mount / "old"))
+        mount.unmount()
+    finally:
+        store.close()

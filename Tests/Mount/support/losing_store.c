@@ -4,6 +4,7 @@
  * Shows the directory LIVE. RECORD gets what an fsync has made durable: f<inode> is a file's content, with its extended
  * attributes, and d<inode> is the list of a directory. At the start everything is durable. losing.py makes the tree
  * after a power cut of both. Inode numbers must not be used again while this runs, so LIVE is on a tmpfs.
+ * A file "lose" in RECORD holds a number: so many calls from now that make a name, one is done and answered with EIO.
  * SIGUSR1 cuts the power: what is being made durable is finished first, as a file system's journal has a step or not.
  *
  * It is built on libfuse's high-level interface, as most FUSE file systems are: offsets of a listing are 1, 2, 3, and
@@ -37,6 +38,23 @@ static size_t pair_count;
 
 static const char *at(const char *path) { return path[1] ? path + 1 : "."; }
 static int result(long value) { return value < 0 ? -errno : (int)value; }
+
+/* Whether the reply to a call that has made a name is lost. */
+static int is_lost(void) {
+    static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&counting);
+    int left = 0, number = openat(record, "lose", O_RDWR | O_CLOEXEC);
+    if (number >= 0) {
+        char text[16] = "";
+        if (pread(number, text, sizeof text - 1, 0) > 0) left = atoi(text);
+        snprintf(text, sizeof text, "%d\n", left - 1);
+        if (ftruncate(number, 0) < 0 || pwrite(number, text, strlen(text), 0) < 0) left = 0;
+        close(number);
+    }
+    pthread_mutex_unlock(&counting);
+    return left == 1;
+}
+static int reply(int done) { return done == 0 && is_lost() ? -EIO : done; }
 
 /* Paths for calls without an *at form. */
 static void whole(const char *path, char *buffer) { snprintf(buffer, PATH_MAX, "%s%s", live_path, path); }
@@ -177,14 +195,14 @@ static int owned(const char *path, int done) {
     if (done < 0) return -errno;
     struct fuse_context *context = fuse_get_context();
     fchownat(live, at(path), context->uid, context->gid, AT_SYMLINK_NOFOLLOW);
-    return 0;
+    return reply(0);
 }
 static int fs_mknod(const char *path, mode_t mode, dev_t device) { return owned(path, mknodat(live, at(path), mode, device)); }
 static int fs_mkdir(const char *path, mode_t mode) { return owned(path, mkdirat(live, at(path), mode)); }
 static int fs_symlink(const char *target, const char *path) { return owned(path, symlinkat(target, live, at(path))); }
 static int fs_unlink(const char *path) { return result(unlinkat(live, at(path), 0)); }
 static int fs_rmdir(const char *path) { return result(unlinkat(live, at(path), AT_REMOVEDIR)); }
-static int fs_link(const char *path, const char *name) { return result(linkat(live, at(path), live, at(name), 0)); }
+static int fs_link(const char *path, const char *name) { return reply(result(linkat(live, at(path), live, at(name), 0))); }
 static int fs_chmod(const char *path, mode_t mode, struct fuse_file_info *info) {
     return result(info && info->fh ? fchmod((int)info->fh, mode) : fchmodat(live, at(path), mode, 0));
 }
@@ -222,7 +240,7 @@ static int fs_rename(const char *path, const char *name, unsigned flags) {
     int done = result(renameat(live, at(path), live, at(name)));
     if (done == 0 && from != to && pair_count < sizeof pairs / sizeof *pairs) pairs[pair_count++] = (struct pair){from, to};
     pthread_mutex_unlock(&syncing);
-    return done;
+    return reply(done);
 }
 
 static int fs_open(const char *path, struct fuse_file_info *info) {
@@ -236,6 +254,10 @@ static int fs_create(const char *path, mode_t mode, struct fuse_file_info *info)
     if (number < 0) return -errno;
     struct fuse_context *context = fuse_get_context();
     fchown(number, context->uid, context->gid);
+    if (is_lost()) {
+        close(number);
+        return -EIO;
+    }
     info->fh = number;
     return 0;
 }
