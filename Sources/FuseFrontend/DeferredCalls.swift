@@ -108,6 +108,14 @@ final class DeferredCalls: Sendable {
         notifier.add { [self] in session?.invalidateAttributes(node: number) }
     }
 
+    /// The same, and then runs `body`.
+    func invalidateAttributes(_ number: UInt64, then body: @escaping @Sendable () -> Void) {
+        notifier.add { [self] in
+            session?.invalidateAttributes(node: number)
+            body()
+        }
+    }
+
     /// Makes the kernel ask for the attributes of an inode again, at once. The kernel takes no lock for it that a program may
     /// hold. Do not call it from a handler.
     func forgetAttributesNow(_ number: UInt64) { session?.invalidateAttributes(node: number) }

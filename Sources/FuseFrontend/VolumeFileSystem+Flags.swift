@@ -68,7 +68,12 @@ extension VolumeFileSystem {
         let set: @Sendable () -> Void = { [self] in
             do throws(VolumeError) {
                 try volume.setFlags(flags, of: node)
-                parked.take()?.ioctl([UInt8]().span)
+                // The change time has moved, which the kernel does not know. That of a file is its own.
+                if node.kind == .directory {
+                    calls.invalidateAttributes(node.number) { parked.take()?.ioctl([UInt8]().span) }
+                } else {
+                    parked.take()?.ioctl([UInt8]().span)
+                }
             } catch {
                 parked.take()?.error(refusal(error, node.number, of: process, "change the flags of"))
             }

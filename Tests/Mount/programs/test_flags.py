@@ -3,6 +3,7 @@
 import fcntl
 import os
 import struct
+import time
 
 from checks import errors
 from harness import PAGE, Skip, binary, make_file, outcome, pattern, read_file, run, set_class, write_file
@@ -139,6 +140,19 @@ def test_written_before(environment):
         environment.cell(f"[{letter}, close]", "works", outcome(os.close, handle))
         set_flags(path, 0)
         environment.cell(f"[{letter}, content]", pattern(739) + bytes(139264 - 739) + pattern(800), read_file(path))
+
+
+def test_change_time(environment):
+    """The change time of a directory moves with its flags, at once."""
+    mount = environment.mount()
+    os.mkdir(mount / "d")
+    if outcome(flags, mount / "d") != "works":
+        raise Skip("the file system of the tests has no flags")
+    for flag in (NODUMP, 0, NOATIME, 0):
+        before = os.stat(mount / "d").st_ctime_ns
+        time.sleep(0.02)
+        set_flags(mount / "d", flag)
+        environment.cell(f"[{flag:#x}]", True, os.stat(mount / "d").st_ctime_ns > before)
 
 
 def test_removed_directory(environment):
