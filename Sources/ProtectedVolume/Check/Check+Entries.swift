@@ -92,7 +92,9 @@ extension Check {
         case .temporary:
             found(.temporary, .note, shown)
             // An unfinished keybag is not kept, because a revoked credential may open it. The next unlock destroys it.
-            if node !== volume.root || entry != BackingName.temporaryKeybag { tidy(entry, directory, shown) }
+            if node !== volume.root || entry != BackingName.temporaryKeybag {
+                if !tidy(entry, directory, shown) { removeLeftover(entry, in: node, directory, shown) }
+            }
             return true
         case .aside:
             switch judge(aside: entry, in: node, directory, shown) {
@@ -206,6 +208,7 @@ extension Check {
                     default: summary.others += 1
                     }
                 }
+                noteReferences(of: place, status)
                 return advance(weight(of: status))
             }
             let node = try volume.entry(status, in: parent, place.name).node

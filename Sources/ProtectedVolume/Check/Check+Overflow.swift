@@ -30,9 +30,12 @@ extension Check {
 
     /// Reports the overflow objects to which nothing refers, and moves them away if the options ask for repair.
     ///
-    /// Only if this run has looked at every object and found all in order: what was not read may refer to any of them.
-    func tellOrphanOverflow() {
-        let (summary, known) = state.withLock { ($0.summary, $0.overflow) }
+    /// Only if this run has looked at every object and found all in order: what was not read may refer to any of them. A quick
+    /// check judges only those that a crashed session has noted. These are removed, as nothing refers to them: others may be
+    /// those of an object that a sync client has still to bring.
+    func tellOrphanOverflow(hasSeenAll: Bool) {
+        let (summary, known, leftovers) = state.withLock { ($0.summary, $0.overflow, $0.leftovers) }
+        guard hasSeenAll || !leftovers.overflow.isEmpty else { return }
         // Symbolic links and special files have their references in attributes that may not be listed.
         guard summary.symlinks + summary.others == 0 || volume.rootDirectory.listsAllAttributes else { return }
         guard summary.isComplete, summary.errors == 0, summary.newer == 0, !options.resumes, let known,
@@ -41,10 +44,13 @@ extension Check {
         let above = ObjectPaths().appending(Array(BackingName.overflow.bytes), BackingName.overflow)
         do throws(Errno) {
             for entry in try directory.entries() {
-                if let id = OverflowObjects.id(of: entry.name), known.contains(id) { continue }
+                let id = OverflowObjects.id(of: entry.name)
+                if let id, known.contains(id) { continue }
+                let isLeftover = id.map { leftovers.overflow.contains($0) } ?? false
+                guard hasSeenAll || isLeftover else { continue }
                 let paths = above.appending(Array(entry.name.bytes), entry.name)
                 found(.orphanOverflow, .note, paths)
-                tidy(entry.name, directory, paths)
+                if !tidy(entry.name, directory, paths), isLeftover, mends { try directory.unlink(entry.name) }
             }
         } catch {
             found(.store, .error, above, errno: error)

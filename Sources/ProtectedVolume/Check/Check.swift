@@ -44,6 +44,8 @@ package final class Check: Sendable {
         var rebuilt: Set<UInt64> = []
         /// The overflow objects to which something refers; nil if there are too many to remember.
         var overflow: Set<ObjectID>? = []
+        /// What a session that ended with a crash may have left.
+        var leftovers = CrashLeftovers()
         /// Whether there are reserved names that this version does not know, or that have no meaning where they are.
         var hasUnknownNames = false
         /// Whether a newer version has made the root's record.
@@ -134,6 +136,7 @@ package final class Check: Sendable {
         state.withLock { state in
             state.owed = volume.late.owedFiles
             state.summary.quick = scope?.reach
+            state.leftovers = CrashLeftovers(of: volume, states)
         }
         if let scope { options.decided(scope.reach) }
         if scope?.reach == .nothing { return state.withLock { $0.summary } }
@@ -328,29 +331,12 @@ package final class Check: Sendable {
 
     // MARK: the end
 
-    /// Reports late files, which were read before everything else.
-    private func tellLateFiles() {
-        for (number, notice) in state.withLock({ $0.late }) {
-            let paths = ObjectPaths(backing: LateFileName.bytes(of: number))
-            switch notice {
-            case .cutOff: found(.staleLate, .crash, paths)
-            // A crash may have come after the state file was written and before the late file was made.
-            case .missing: found(.lateRecords, .crash, paths)
-            case .failed(let error): found(error, paths)
-            case .newer: found(.newer(.late), paths)
-            // Reported with the entries of the root.
-            case .refused, .notListed: break
-            case .waits, .applied: break
-            }
-        }
-    }
-
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
         moveOtherNames()
         let hasSeenAll = scope.map { $0.reach == .everything } ?? true
         if hasSeenAll { tellDuplicates() }
         tellLateFiles()
-        if hasSeenAll { tellOrphanOverflow() }
+        tellOrphanOverflow(hasSeenAll: hasSeenAll)
         var summary = state.withLock { $0.summary }
         if mends, hasSeenAll, summary.isWhole, !volume.late.hasPassedOver, !mayHaveLeftOut() {
             // Every file was opened and received its late records. The remaining records have no file.

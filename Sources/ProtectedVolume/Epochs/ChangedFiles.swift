@@ -3,6 +3,9 @@
 //
 // A file is on the list, durably, before this mount first changes its bytes in place. Files that this mount has made are not:
 // a check knows them by their time of making. So a list that is missing says nothing, and one that is there says everything.
+//
+// The overflow objects that the mount makes or replaces are on the list, too, by their IDs: after a crash a check may remove them
+// if nothing refers to them, and those that other machines have made must stay.
 
 internal import BackingStore
 internal import HostSystem
@@ -55,6 +58,12 @@ package final class ChangedFiles: Sendable {
     ///   believe the list.
     func cover(_ inode: UInt64) throws(VolumeError) {
         try wait(for: { $0.listed.contains(inode) }) { $0.waiting.insert(inode) }
+    }
+
+    /// The entry of an overflow object. Its ID is random, so it is no inode number.
+    static func entry(of overflow: ObjectID) -> UInt64 {
+        let bytes = overflow.bytes
+        return bytes.span.littleEndian(at: 0) | 1 << 63
     }
 
     /// Notes files that will probably be changed. They are listed together with the next one, if half of the room allows it.

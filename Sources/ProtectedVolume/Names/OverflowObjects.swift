@@ -19,10 +19,16 @@ final class OverflowObjects: Sendable {
     private let isKnownToExist = Lock<Bool?>(nil)
     /// Whether changes of names reach the disk in order.
     let keepsOrder: Bool
+    /// Notes durably that this mount makes or replaces an object, so that a check after a crash may remove it.
+    private let note: @Sendable (ObjectID) throws(VolumeError) -> Void
 
-    init(root: BackingDirectory, keys: MetadataKeys) {
+    init(
+        root: BackingDirectory, keys: MetadataKeys,
+        note: @escaping @Sendable (ObjectID) throws(VolumeError) -> Void = { (_) throws(VolumeError) in }
+    ) {
         self.root = root
         self.keys = keys
+        self.note = note
         keepsOrder = root.keepsOrder
     }
 
@@ -37,7 +43,16 @@ final class OverflowObjects: Sendable {
     }
 
     /// Writes `content` into a new object, which is durable when this returns.
-    func add(_ content: Span<UInt8>) throws(Errno) -> OverflowReference {
+    func add(_ content: Span<UInt8>) throws(VolumeError) -> OverflowReference {
+        let id = NameCipher.randomID()
+        try note(id)
+        do throws(Errno) { return try add(content, id) } catch { throw .store(error) }
+    }
+
+    /// Called before a reference to an object is replaced.
+    func willReplace(_ id: ObjectID) throws(VolumeError) { try note(id) }
+
+    private func add(_ content: Span<UInt8>, _ id: ObjectID) throws(Errno) -> OverflowReference {
         let directory = try opened.withLock { (opened: inout BackingDirectory?) throws(Errno) -> BackingDirectory in
             if let opened { return opened }
             let directory = try make()
@@ -45,7 +60,6 @@ final class OverflowObjects: Sendable {
             isKnownToExist.withLock { $0 = true }
             return directory
         }
-        let id = NameCipher.randomID()
         let sealed = Envelope.seal(content, key: keys.overflow, boundTo: NameCipher.bytes(of: id))
         let name = Self.name(of: id)
         let file = try directory.createOwnFile(name, mode: 0o600)

@@ -74,6 +74,18 @@ struct StoredAttributes {
         }
     }
 
+    /// The overflow object of the record, if it is one. Unlike `overflowReference` it throws if that is not certain.
+    func usedOverflow(in all: [[UInt8]]) throws(VolumeError) -> ObjectID? {
+        guard all.contains(recordName) else { return nil }
+        let stored = try below { () throws(Errno) in try object.attribute(recordName) }
+        switch try names.openRecord(stored, of: id) {
+        case .damaged: throw .damaged(.attribute)
+        case .newer: throw .newer(.attribute)
+        case .inline: return nil
+        case .overflow(let reference): return reference.id
+        }
+    }
+
     /// The store's name of an attribute that has one of its own; nil if the name is too long for one, or there is none.
     func single(_ name: [UInt8], in all: [[UInt8]]) throws(VolumeError) -> [UInt8]? {
         guard name.count <= NameLimits.longestSingleAttribute else { return nil }
@@ -145,6 +157,7 @@ struct StoredAttributes {
     /// Writes a record, with the object that held the one before in its `overflow`.
     private func store(_ record: borrowing AttributeRecord, _ isOver: () -> Bool) throws(VolumeError) -> ObjectID? {
         let before = record.overflow
+        if let before { try overflow.willReplace(before) }
         var after: ObjectID?
         if record.isEmpty {
             try below { () throws(Errno) in try object.removeAttribute(recordName) }
@@ -163,8 +176,7 @@ struct StoredAttributes {
     private func write(_ bytes: Span<UInt8>) throws(VolumeError) -> ObjectID? {
         if bytes.count <= Self.longestInline, try put(names.sealRecord(bytes, of: id), at: recordName) { return nil }
         guard bytes.count <= OverflowReference.longestContent else { throw .store(.ENOSPC) }
-        let reference: OverflowReference
-        do throws(Errno) { reference = try overflow.add(bytes) } catch { throw .store(error) }
+        let reference = try overflow.add(bytes)
         let sealed = names.sealRecord(reference, of: id)
         do throws(Errno) {
             try object.setAttribute(recordName, sealed)

@@ -26,8 +26,8 @@ extension Volume {
         } catch {
             guard error == .ENAMETOOLONG, target.count <= LongTarget.longest else { throw .store(error) }
         }
+        let reference = try overflow.add(target.span)
         try below { () throws(Errno) in
-            let reference = try overflow.add(target.span)
             do throws(Errno) {
                 try directory.createLink(name, target: names.sealTarget(reference))
             } catch {

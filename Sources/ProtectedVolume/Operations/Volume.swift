@@ -158,7 +158,10 @@ package final class Volume: Sendable {
             report(.late(number: $0, $1))
         }
         names = NameCipher(keys: keys.metadata)
-        overflow = OverflowObjects(root: reserved, keys: keys.metadata)
+        overflow = OverflowObjects(root: reserved, keys: keys.metadata) { (id) throws(VolumeError) in
+            try epochs.begin()
+            try epochs.changed.cover(ChangedFiles.entry(of: id))
+        }
         newerObjects = NewerObjects(report: report)
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,

@@ -275,6 +275,56 @@ def test_more_files_than_the_list_has_room_for(environment):
     closed(environment, "all", volume)
 
 
+def plant_temporaries(volume, label):
+    """What a killed daemon leaves: a file without header, and a directory that has its record and not its name yet."""
+    empty, made = (os.path.join(volume.path, f".protectfs.tmp.{label}{kind}") for kind in "FD")
+    os.close(os.open(empty, os.O_CREAT | os.O_WRONLY, 0o600))
+    os.mkdir(made)
+    os.symlink(os.readlink(os.path.join(volume.path, ".protectfs.dir")), os.path.join(made, ".protectfs.dir"))
+
+
+def test_leftovers(environment):
+    """Leftovers of the session that crashed are gone after a quick check. What others may have made is not touched."""
+    volume = filled(environment)
+    overflow = os.path.join(volume.path, ".protectfs.overflow")
+    for others in (False, True):
+        label = "with those of others" if others else "its own"
+        if others:
+            plant_temporaries(volume, "old")
+            time.sleep(0.2)
+        mount = environment.mount(volume)
+        write_file(mount / f"two/new {others}", b"new")
+        for name in ("gone", "kept"):
+            os.symlink("t" * 4000, mount / f"{name} {others}")
+        os.setxattr(mount / "one/7", "user.long", os.urandom(3000))
+        os.setxattr(mount / "three", "user.long", os.urandom(3000))
+        link = mount.command("path", mount / f"gone {others}").stdout.rstrip("\n")
+        harness.sync(volume.path)
+        mount.crash()
+        # As if the crash had come before the link's object was removed with it.
+        os.unlink(link)
+        plant_temporaries(volume, f"new{others}")
+        before = set(os.listdir(overflow))
+        if others:
+            # A sync client has brought it, and not yet what refers to it.
+            write_file(os.path.join(overflow, "A" * 22), b"another machine's")
+        code, report = check(volume, "--quick")
+        kinds = sorted(one["kind"] for one in report["findings"] if one["kind"] in ("temporary", "orphan-overflow"))
+        environment.cell(f"{label}: found", (CLEAN, ["orphan-overflow"] + ["temporary"] * (4 if others else 2)), (code, kinds))
+        after = set(os.listdir(overflow))
+        environment.cell(f"{label}: objects gone", 1, len(before - after))
+        if not others:
+            closed(environment, label, volume)
+    code, report = check(volume, "-n")
+    environment.cell("those of others are left", ["orphan-overflow", "temporary", "temporary"],
+                     sorted(one["kind"] for one in report["findings"]))
+    mount = environment.mount(volume)
+    for others in (False, True):
+        environment.cell("a link that was kept", 4000, len(os.readlink(mount / f"kept {others}")))
+    for name in ("one/7", "three"):
+        environment.cell(f"attribute of {name}", 3000, len(os.getxattr(mount / name, "user.long")))
+
+
 def test_shared(environment):
     """Several machines may write: no list is kept, and the ends of every file are looked at."""
     volume = filled(environment)
