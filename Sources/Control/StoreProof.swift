@@ -28,6 +28,9 @@ package enum StoreProof {
         return owners
     }
 
+    /// Whether a mount counts wherever it says it belongs, because it is of this user or of root.
+    package static func isCertain(_ mount: MountEntry) -> Bool { mount.owner == geteuid() || mount.owner == 0 }
+
     /// The mounts among `mounts` whose owners may have mounts of `store`.
     package static func trusted(_ mounts: [MountEntry], of store: HostPath) -> [MountEntry] {
         let owners = owners(of: store)
@@ -41,11 +44,10 @@ package enum StoreProof {
     package static func counting(
         _ mounts: [MountEntry], of store: HostPath, ownedAs volume: HostPath? = nil
     ) -> [MountEntry] {
-        let certain: Set<UInt32> = [geteuid(), 0]
         let trusted = trusted(mounts, of: volume ?? store)
-        guard trusted.contains(where: { !certain.contains($0.owner ?? 0) }) else { return trusted }
-        let users = certain.union(LockTable.holders(of: store).compactMap(\.user))
-        return trusted.filter { users.contains($0.owner ?? 0) }
+        guard !trusted.allSatisfy(isCertain) else { return trusted }
+        let users = LockTable.holders(of: store).compactMap(\.user)
+        return trusted.filter { mount in isCertain(mount) || mount.owner.map(users.contains) ?? false }
     }
 
     /// The processes that hold a lock of a store, if all of them are of users whose mounts of it do not count. Empty if one of them may

@@ -20,13 +20,20 @@ enum DaemonConnection {
         } catch {
             throw explain(error, path)
         }
+        if let owner = entry.owner, owner != geteuid() {
+            guard geteuid() == 0 else {
+                throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
+            }
+            // Not looked at: a file system of another user may never answer, and a process that waits for it cannot even end.
+            throw .init(
+                .notMounted,
+                "\(path): cannot connect to the daemon of the mount, which belongs to user \(owner): \(reason); if it has died, remove the mount with protectfs unmount \(path.word)"
+            )
+        }
         if MountLookup.isDead(entry) {
             throw .init(
                 .notMounted,
                 "\(path): the daemon of the mount has died; remove the mount with protectfs unmount \(path.word)")
-        }
-        if let owner = entry.owner, owner != geteuid() {
-            throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
         }
         throw .init(.notMounted, "\(path): cannot connect to the daemon of the mount: \(reason)")
     }

@@ -118,14 +118,22 @@ enum MountLookup {
     ///
     /// A relative path that does not exist here is looked for in the stores.
     static func storing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
-        let mounts = all().filter { $0.root == HostPath("/") }.map { ($0, (try? $0.source.resolved()) ?? $0.source) }
-            .filter { (mount, store) in !StoreProof.counting([mount], of: store).isEmpty }
-        let object = try existing(path, orIn: mounts.map(\.1))
+        let mounts = all().filter { $0.root == HostPath("/") }.map { mount in
+            // Another user's source may be on a file system that never answers, so only its text counts.
+            (
+                mount,
+                StoreProof.isCertain(mount) ? (try? mount.source.resolved()) ?? mount.source : mount.source.simplified
+            )
+        }
+        let object = try existing(path, orIn: mounts.filter { StoreProof.isCertain($0.0) }.map(\.1))
         // A link elsewhere may lead to a store.
         for candidate in [object, try? object.resolved()].compactMap({ $0 }) {
             var best: (mount: MountEntry, store: HostPath)?
             for (mount, store) in mounts where candidate.isInside(store) {
-                if store.bytes.count >= best?.store.bytes.count ?? 0 { best = (mount, store) }
+                guard store.bytes.count >= best?.store.bytes.count ?? 0,
+                    !StoreProof.counting([mount], of: store).isEmpty
+                else { continue }
+                best = (mount, store)
             }
             guard let best else { continue }
             let below = HostPath(bytes: candidate.bytes.dropFirst(best.store.bytes.count)).components

@@ -1,5 +1,6 @@
 // `protectfs doctor`: what on this machine gives plaintext away, or makes a mount weak, and what to do about it.
 
+import CLibrary
 import Control
 import HostSystem
 
@@ -22,7 +23,7 @@ extension Command {
             if let path = arguments.operands.first {
                 mounts = [try MountLookup.at(path)]
             } else {
-                mounts = try MountLookup.knownOwn()
+                mounts = try MountLookup.knownOwn().filter { $0.owner == geteuid() }
             }
             var weaknesses = MachineChecks.all()
             for mount in mounts { weaknesses += MountChecks(mount).all() }

@@ -13,7 +13,7 @@ import erasing
 import harness
 from fake_mount import STRANGER, FakeMount
 from harness import Skip, protectfs, read_file, run, write_file
-from namespaces import only_own_mounts, open_fuse_to_everyone
+from namespaces import only_own_mounts, open_fuse_to_everyone, own_etc
 from reader import keybag_file
 from rotation import rotate, take_code
 from users import OrdinaryUser
@@ -171,6 +171,25 @@ def test_status(environment):
         environment.cell("a line each", [True] * len(fakes), [sum(fake.path in line for line in lines) == 1 for fake in fakes])
         told = json.loads(protectfs("status", "--json", ok=False).stdout)
         environment.cell("JSON", (len(fakes) + 1, len(fakes)), (len(told), sum("error" in one for one in told)))
+
+
+def test_hanging_mount(environment):
+    """Commands of root do not even look at a stranger's file system that never answers: waiting for it cannot be interrupted."""
+    etc = os.path.dirname(own_etc(environment))
+    write_file(os.path.join(os.path.dirname(etc), "fuse.conf"), b"user_allow_other\n", os.O_TRUNC)
+    prepare(environment)
+    mount = environment.mount()
+    write_file(mount / "file", b"x")
+    backing = mount.command("path", mount / "file").stdout.strip()
+    for store in (mount.volume.path, None):
+        for word in ("listens", "deaf"):
+            with FakeMount(environment, store, "mute", "hang", word):
+                for words in (["status"], ["doctor"], ["info", mount.volume.path], ["path", "--reverse", backing], ["path", mount / "file"],
+                              ["keys", "rotate", "--passphrase-file", mount.volume.passphrase_file, mount.volume.path]):
+                    start = time.monotonic()
+                    protectfs(*words, env=mount.volume.environment, ok=False, timeout=3 * LONGEST_STATUS)
+                    name = f"{words[0]}, {word}, {'the volume' if store else 'a hanging store'}"
+                    environment.cell(name, True, time.monotonic() - start < LONGEST_STATUS)
 
 
 def start_as(number, words):

@@ -2,7 +2,8 @@
 
 As a program, run as that user: fake_mount.py STORE POINT LOG MODE. The daemon writes each request, and each secret that it is sent, to
 LOG. MODE is `fake` (agrees to everything), `older` (knows no request `prove`) or `mute` (answers nothing). WORDS after it: `claim`
-holds the claim on the store as a daemon does, `leave` goes on in a child with the socket of a process that has ended."""
+holds the claim on the store as a daemon does, `leave` goes on in a child with the socket of a process that has ended, `hang` lets
+everybody use the mount and answers no request of the kernel, `deaf` has no socket."""
 
 import array
 import contextlib
@@ -18,19 +19,29 @@ import threading
 import time
 
 STRANGER = 65534
+FUSE_INIT = 26
 
 
-def mount(store, point):
+def mount(store, point, *options):
     """Mounts a FUSE file system that nobody serves; gives its device numbers. It lives as long as this process."""
     ours, theirs = socket.socketpair()
     child = subprocess.run(
-        ["fusermount3", "-o", f"fsname={store},subtype=protectfs", "--", point], pass_fds=[theirs.fileno()], check=True,
+        ["fusermount3", "-o", ",".join((f"fsname={store},subtype=protectfs", *options)), "--", point], pass_fds=[theirs.fileno()], check=True,
         env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())})
     _, parts, _, _ = ours.recvmsg(1, socket.CMSG_LEN(4))
     assert child.returncode == 0
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         device = [line.split()[2] for line in table if line.split()[4] == point][-1]
     return array.array("i", parts[0][2])[0], device
+
+
+def hang(kernel):
+    """Answers the kernel's first request, so that it sends more, and takes those."""
+    while True:
+        _, operation, unique = struct.unpack_from("<IIQ", os.read(kernel, 1 << 20))
+        if operation == FUSE_INIT:
+            body = struct.pack("<IIIIHHIIHHIIIIII", 7, 31, 65536, 0, 0, 0, 65536, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+            os.write(kernel, struct.pack("<IiQ", 16 + len(body), 0, unique) + body)
 
 
 def answer(request, store, point, mode):
@@ -77,11 +88,16 @@ def serve(client, log, store, point, mode):
 
 
 def main(store, point, path, mode, *words):
-    descriptor, device = mount(store, point)
+    descriptor, device = mount(store, point, *(["allow_other"] if "hang" in words else []))
+    if "hang" in words:
+        threading.Thread(target=hang, args=(descriptor,), daemon=True).start()
     if "claim" in words:
         fcntl.flock(os.open(store, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
     directory = f"/run/user/{os.getuid()}/protectfs" if os.getuid() else "/run/protectfs"
     os.makedirs(directory, 0o700, exist_ok=True)
+    if "deaf" in words:
+        print(os.getpid(), flush=True)
+        threading.Event().wait()
     # One of a mount before, which had this number.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{directory}/{device}")
@@ -100,11 +116,12 @@ def main(store, point, path, mode, *words):
 
 
 class FakeMount:
-    """A running fake of a user, STRANGER unless another is given; `log()` is what it was sent."""
+    """A running fake of a user, STRANGER unless another is given; `log()` is what it was sent. Without a store it names one on itself."""
 
     def __init__(self, environment, store, mode, *words, user=STRANGER):
         self.place = environment.new_path("fake")
         self.path, self.file = os.path.join(self.place, "mount"), os.path.join(self.place, "log")
+        store = store or os.path.join(self.path, "store")
         os.makedirs(self.path)
         for path in (self.place, self.path):
             os.chown(path, user, user)
