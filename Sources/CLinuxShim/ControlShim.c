@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,8 +30,11 @@ int pfs_unix_bind(int fd, const char *path) {
 
 int pfs_unix_connect(int fd, const char *path) {
     struct sockaddr_un address;
+    struct timeval limit = {30, 0}, none = {0, 0};
     if (fill(&address, path) < 0) return -1;
-    return connect(fd, (const struct sockaddr *)&address, sizeof address);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) < 0) return -1;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) < 0) return -1;
+    return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
 }
 
 int pfs_accept(int fd) { return accept4(fd, 0, 0, SOCK_CLOEXEC); }

@@ -6,7 +6,7 @@
 int pfs_unix_socket(void);
 /* bind(2); ENAMETOOLONG if the path does not fit. */
 int pfs_unix_bind(int fd, const char *path);
-/* connect(2); ENAMETOOLONG if the path does not fit. */
+/* connect(2); ENAMETOOLONG if the path does not fit, EAGAIN if the listener takes no connection within 30 s. */
 int pfs_unix_connect(int fd, const char *path);
 /* accept4(2) with SOCK_CLOEXEC. */
 int pfs_accept(int fd);

@@ -192,6 +192,18 @@ def test_hanging_mount(environment):
                     environment.cell(name, True, time.monotonic() - start < LONGEST_STATUS)
 
 
+def test_full_queue(environment):
+    """A daemon that takes no connection: a command for its mount gives up, and status does not wait for it."""
+    prepare(environment)
+    honest = environment.mount()
+    with FakeMount(environment, honest.volume.path, "mute", "full") as fake:
+        start = time.monotonic()
+        done = protectfs("status", ok=False)
+        environment.cell("status", (True, True), (time.monotonic() - start < LONGEST_STATUS, honest.path in done.stdout))
+        done = protectfs("lock", fake.path, ok=False, timeout=60)
+        environment.cell("lock", (NOT_MOUNTED, True), (done.returncode, "cannot connect" in done.stderr))
+
+
 def start_as(number, words):
     """Starts a program as the process with this number."""
     wanted = ctypes.c_int32(number)

@@ -3,7 +3,7 @@
 As a program, run as that user: fake_mount.py STORE POINT LOG MODE. The daemon writes each request, and each secret that it is sent, to
 LOG. MODE is `fake` (agrees to everything), `older` (knows no request `prove`) or `mute` (answers nothing). WORDS after it: `claim`
 holds the claim on the store as a daemon does, `leave` goes on in a child with the socket of a process that has ended, `hang` lets
-everybody use the mount and answers no request of the kernel, `deaf` has no socket."""
+everybody use the mount and answers no request of the kernel, `deaf` has no socket, `full` takes no connection."""
 
 import array
 import contextlib
@@ -103,13 +103,23 @@ def main(store, point, path, mode, *words):
         os.unlink(f"{directory}/{device}")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{directory}/{device}")
-    listener.listen(50)
+    listener.listen(0 if "full" in words else 50)
     if "leave" in words:
         os.environ["LISTENER"] = str(os.getpid())
         if os.fork():
             os._exit(0)
     with open(path, "a", buffering=1, encoding="utf-8") as log:
+        waiting = []
+        if "full" in words:
+            # One connection more than may wait is not taken: connect(2) of the next one waits.
+            for _ in range(2):
+                waiting.append(socket.socket(socket.AF_UNIX))
+                waiting[-1].setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    waiting[-1].connect(f"{directory}/{device}")
         print(os.getpid(), descriptor, device, flush=True)
+        if waiting:
+            threading.Event().wait()
         while True:
             client, _ = listener.accept()
             threading.Thread(target=serve, args=(client, log, store, point, mode), daemon=True).start()
