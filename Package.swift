@@ -88,7 +88,7 @@ let modules: [[Target]] = [
         ]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
-    module("BackingStore", uses: ["CLibrary", "CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),
+    module("BackingStore", uses: ["CLibrary", "CLinuxShim", "VolumeFormat", "HostSystem"], tests: ["MemoryStore"]),
     module(
         "ProtectedVolume",
         uses: ["CLibrary", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],

@@ -1,18 +1,19 @@
 // The modification time that backups see of a file, beside the one that programs are shown.
 
 public import HostSystem
+internal import VolumeFormat
 
 /// A file's two modification times.
 ///
 /// Many backups compare only length and modification time. If the daemon writes a file's ciphertext anew and no program has
 /// changed the content, programs must be shown the former time and backups must see another one. So the *stored time* becomes
-/// later by whole seconds. Its nanoseconds are the *mark*, and an attribute holds the *shown time*. Any write ends the mark by
+/// later by seconds. Its nanoseconds are the *mark*, and an attribute holds the *shown time*. Any write ends the mark by
 /// moving the stored time. So the attribute is read only if the mark is there, and other files cost no call.
 package enum StoredTime {
     /// The nanoseconds of a marked time. Whole units of 100 ns, which every store keeps that keeps parts of a second.
     package static let mark: Int64 = 1_746_100
     /// The attribute that holds the shown time. It means nothing on a file whose stored time has no mark.
-    package static let attribute = Array("user.pfs-time".utf8)
+    package static let attribute = Array("\(AttributeName.shownTime)".utf8)
 
     /// The attribute's value: seconds as i64 and nanoseconds as u32, both little-endian.
     package static func encode(_ time: Timestamp) -> [UInt8] {
@@ -30,10 +31,18 @@ package enum StoredTime {
         return Timestamp(seconds: Int64(bitPattern: number(value[..<8])), nanoseconds: Int64(nanoseconds))
     }
 
-    /// The stored time after a change that only backups must see: later than `former` by a second or more, so that a backup
-    /// sees it that compares whole seconds.
+    /// By how many seconds a later time is later at least: rsync compares whole seconds, and unison pairs of seconds.
+    private static let step: Int64 = 2
+
+    /// Whether backups see a time without a mark as later than `former`.
+    static func isSeen(_ time: Timestamp, after former: Timestamp) -> Bool {
+        let (later, overflow) = former.seconds.addingReportingOverflow(step)
+        return !overflow && time.seconds >= later && time.nanoseconds != mark
+    }
+
+    /// The stored time after a change that only backups must see.
     static func fresh(after former: Timestamp) -> Timestamp {
-        let (next, overflow) = former.seconds.addingReportingOverflow(1)
+        let (next, overflow) = former.seconds.addingReportingOverflow(step)
         return Timestamp(seconds: overflow ? former.seconds : max(next, WallClock.seconds), nanoseconds: mark)
     }
 
@@ -79,19 +88,23 @@ extension BackingNode {
             }
             return try object.setTimes(accessed: accessed, modified: modified)
         }
-        if case .set(let time) = modified { return try renewTime(showing: time, after: before, accessed: accessed) }
-        // The store's clock may be coarser than ours, and gives the change time too.
-        try object.setTimes(accessed: accessed, modified: .now)
-        try renewTime(showing: object.status().modified, after: before)
+        if case .set(let time) = modified, !StoredTime.isSeen(time, after: before.stored) {
+            return try renewTime(showing: time, after: before.stored, accessed: accessed)
+        }
+        // The mark ends. The store's clock may be coarser than ours, and gives the change time too.
+        try object.setTimes(accessed: accessed, modified: modified)
+        guard modified == .now else { return }
+        let now = try object.status().stored
+        if !StoredTime.isSeen(now, after: before.stored) { try renewTime(showing: now, after: before.stored) }
     }
 
     /// Makes backups see that the file has changed since `former`, and shows `shown` to programs. On a store without attributes
     /// programs are shown the time that backups see.
     package final func renewTime(
-        showing shown: Timestamp, after former: Status, accessed: TimeChange = .keep
+        showing shown: Timestamp, after former: Timestamp, accessed: TimeChange = .keep
     ) throws(Errno) {
         do throws(Errno) { try keep(shown) } catch { try? object.removeAttribute(StoredTime.attribute) }
-        try object.setTimes(accessed: accessed, modified: .set(StoredTime.fresh(after: former.stored)))
+        try object.setTimes(accessed: accessed, modified: .set(StoredTime.fresh(after: former)))
     }
 
     /// Gives the file the stored time that `former` has.

@@ -177,6 +177,8 @@ package enum AttributeName {
     package static let namespaces: [StaticString] = ["user.", trustedPrefix, "security."]
     /// The mark of a backing file that has lost its name to a newly encrypted copy. It means nothing on others.
     package static let replaced: StaticString = "user.pfs-replaced"
+    /// The modification time that programs are shown of a backing file whose own one says so. It means nothing on others.
+    package static let shownTime: StaticString = "user.pfs-time"
     /// A POSIX ACL, passed to the backing file system.
     package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.

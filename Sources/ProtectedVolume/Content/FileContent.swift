@@ -167,7 +167,7 @@ package final class FileContent: Sendable {
     var isUnmarked: Bool { !context.isShared && state.withLock { $0.keptTime.isUnmarked } }
 
     /// Makes backups see that the file has changed since `former`, and shows `time` to programs.
-    func renewTime(showing time: Timestamp, after former: Status) throws(Errno) {
+    func renewTime(showing time: Timestamp, after former: Timestamp) throws(Errno) {
         try backing.renewTime(showing: time, after: former)
         state.withLock { $0.keptTime.marked() }
     }
@@ -194,7 +194,7 @@ package final class FileContent: Sendable {
             if hasFailed, let now = try? backing.status(), now.stored == status.stored, now.changed == status.changed {
                 return
             }
-            try renewTime(showing: status.modified, after: status)
+            try renewTime(showing: status.modified, after: status.stored)
         }
         func putBack() -> Bool {
             if let mode = status?.mode, mode & 0o6000 != 0, !Credentials.isRoot { restoreSetID(mode) }

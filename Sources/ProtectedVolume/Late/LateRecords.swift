@@ -366,7 +366,7 @@ final class LateRecords: Sendable {
         guard let before, let last = owed.map({ Timestamp($0.entry.header) }).max(by: <) else { return }
         // The kernel has sent the time of these writes already, unless the daemon was killed before.
         let isTold = last < before.changed || last < before.modified
-        try? content.renewTime(showing: isTold ? before.modified : last, after: before)
+        try? content.renewTime(showing: isTold ? before.modified : last, after: before.stored)
     }
 
     /// Marks the records of `files` as used, so that they are not applied again.

@@ -385,7 +385,7 @@ extension Volume {
             let status = before.mode & 0o400 == 0 ? try old.status() : before
             try new.setMode(giveOwner(of: status, to: new))
             // The copy has other ciphertext of the same length.
-            try new.renewTime(showing: status.modified, after: status, accessed: .set(status.accessed))
+            try new.renewTime(showing: status.modified, after: status.stored, accessed: .set(status.accessed))
             // Stores without flags have nothing to copy. An immutable file is not replaced.
             if let flags = try? old.flags(), let own = try? new.flags(),
                 flags.intersection(.settable) != own.intersection(.settable)
