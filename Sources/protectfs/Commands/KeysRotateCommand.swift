@@ -181,7 +181,7 @@ enum KeysRotate {
             keys: keys,
             passphrase: passphrase, others: others, code: shown, isNew: true, retires: arguments.has("retire"),
             effect:
-                "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. Make a new copy (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
+                "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. The next incremental backup of the store copies every file that was written anew. Make a new copy of the keybag (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
         )
     }
 
