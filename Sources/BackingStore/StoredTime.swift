@@ -107,6 +107,11 @@ extension BackingNode {
         try object.setTimes(accessed: accessed, modified: .set(StoredTime.fresh(after: former)))
     }
 
+    /// Sets the times of what is no backing file, such as a file of a mount: its modification time means nothing else.
+    public final func setOwnTimes(accessed: Timestamp, modified: Timestamp) throws(Errno) {
+        try object.setTimes(accessed: .set(accessed), modified: .set(modified))
+    }
+
     /// Gives the file the stored time that `former` has.
     package final func putBackTime(_ former: Status) throws(Errno) {
         try object.setTimes(accessed: .keep, modified: .set(former.stored))

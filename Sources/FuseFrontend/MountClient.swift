@@ -75,6 +75,6 @@ struct MountClient: Sendable {
     /// Sets the modification time that the kernel keeps of the file at `path`. The access time goes with it, and is not stored:
     /// inotify(7) tells of both times as IN_ATTRIB, but of a modification time alone as IN_MODIFY, as of another write.
     func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
-        try node(at: path).setTimes(accessed: .set(time), modified: .set(time), isUnmarked: true)
+        try node(at: path).setOwnTimes(accessed: time, modified: time)
     }
 }

@@ -119,9 +119,9 @@ extension ImportWalk {
         switch status.kind {
         case .symlink:
             let (one, other) = (try? place.from.readSymlink(place.name), try? place.to.readSymlink(place.name))
-            return one != nil && one == other && present.modified == status.modified
-        case .regular: return present.size == status.size && present.modified == status.modified
-        default: return present.specialDevice == status.specialDevice && present.modified == status.modified
+            return one != nil && one == other && present.stored == status.stored
+        case .regular: return present.size == status.size && present.stored == status.stored
+        default: return present.specialDevice == status.specialDevice && present.stored == status.stored
         }
     }
 
@@ -268,7 +268,7 @@ extension ImportWalk {
             }
         }
         if status.kind != .symlink { try to.setMode(wantedMode(status, of: now, wanted)) }
-        try to.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+        try to.setOwnTimes(accessed: status.accessed, modified: status.stored)
     }
 
     /// The mode that the copy gets. What the source allows its group is not allowed to another one, and the bits of a group that

@@ -48,8 +48,8 @@ extension ImportWalk {
             try verifyContents(below.from, below.to, place.path)
             // Not earlier, because a file that is made anew changes the times of its directory.
             try attempt(place.path) { () throws(Errno) in
-                if remade.remove(place.path) != nil, below.present.modified == status.modified {
-                    try below.to.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+                if remade.remove(place.path) != nil, below.present.stored == status.stored {
+                    try below.to.setOwnTimes(accessed: status.accessed, modified: status.stored)
                     if syncsEach { try below.to.synchronize() }
                 }
                 try compareMetadata(below.from, below.to, status, try below.to.status(), place.path)
@@ -78,7 +78,7 @@ extension ImportWalk {
         }
         if let difference = try firstDifference(from, to, status.size) {
             // A power cut may take contents of a file that looks complete, and leaves zeros. Other bytes were written by somebody.
-            let isLost = difference.isZero && present.modified == status.modified
+            let isLost = difference.isZero && present.stored == status.stored
             guard mends, isLost || replaces, !isSecond, status.links == 1 else {
                 return report.differ(place.path, "differs at byte \(difference.offset)")
             }
@@ -151,7 +151,7 @@ extension ImportWalk {
             wrong.append("mode")
         }
         if geteuid() == 0, status.owner != present.owner || status.group != present.group { wrong.append("owner") }
-        if status.modified != present.modified { wrong.append("time of change") }
+        if status.stored != present.stored { wrong.append("time of change") }
         // The volume may have more, such as the label of a security module.
         for (name, value) in one where other[name] != value && !refused.contains(name) {
             wrong.append("attribute \(HostPath(bytes: name))")

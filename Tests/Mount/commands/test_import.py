@@ -61,6 +61,10 @@ def odd_tree(environment):
     os.setxattr(root + "/plain", "user.note", bytes(range(256)))
     run("setfacl", "-m", "u:nobody:r", root + "/empty")
     run("setfacl", "-d", "-m", "u:nobody:rx", root + "/directory")
+    # A file of a store, whose time means another one to the daemon of that store only.
+    write_file(root + "/of a store", b"ciphertext")
+    os.setxattr(root + "/of a store", "user.pfs-time", bytes(12))
+    os.utime(root + "/of a store", ns=(10**18, 10**18 + 1_746_100))
     os.chmod(root + "/plain", 0o4751)
     os.chmod(root + "/directory", 0o2750)
     if os.geteuid() == 0:
