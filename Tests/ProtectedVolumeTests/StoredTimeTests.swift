@@ -84,6 +84,20 @@ import VolumeFormat
         #expect(try shown(in: it) != Self.old)
     }
 
+    /// The kernel can send a time before the pages, as for a rename of a file that is being written. A backup may come between.
+    @Test func pagesThatComeAfterTheirTimeAreSeen() throws {
+        let it = try make()
+        let node = try it.node("f")
+        let content = try it.volume.open(node, writable: true)
+        try set(Self.old, in: it)
+        #expect(try stored(in: it) == Self.old)
+        try content.write(Array("CONTENT".utf8).span, at: 0, access: .writeBack)
+        it.volume.release(node, writable: true)
+        #expect(try it.read("f") == "CONTENT")
+        #expect(try shown(in: it) == Self.old)
+        #expect(try stored(in: it).seconds > Self.old.seconds)
+    }
+
     /// A later time needs no mark.
     @Test func aLaterTimeEndsTheMark() throws {
         let it = try make()

@@ -226,8 +226,13 @@ package final class FileContent: Sendable {
     func settle() throws(VolumeError) -> LengthAndTime? {
         if let written = try flushedHeader() { return written }
         timing.withLock { _ in
-            guard let time = state.withLock({ $0.keptTime.toPutBack }) else { return }
-            try? backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
+            let kept = state.withLock { $0.keptTime }
+            guard let time = kept.toPutBack else { return }
+            if kept.mayBeKnown, let now = try? backing.status() {
+                try? renewTime(showing: time, after: now.stored)
+            } else {
+                try? backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
+            }
             state.withLock { $0.keptTime.putBack(time) }
         }
         return nil

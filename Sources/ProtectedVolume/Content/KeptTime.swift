@@ -7,6 +7,8 @@ internal import BackingStore
 struct KeptTime: Sendable {
     private(set) var time: Timestamp?
     private var wasWrittenBack = false
+    /// Whether a program or the kernel has set the time, and not the daemon assumed it.
+    private var isSet = false
     /// Whether a write has moved the backing file's time since the daemon marked it last (`StoredTime`), as far as is known.
     private(set) var isUnmarked = false
 
@@ -16,9 +18,13 @@ struct KeptTime: Sendable {
     /// The time to restore when the last writer closes; nil if the backing file has the right one.
     var toPutBack: Timestamp? { wasWrittenBack ? time : nil }
 
+    /// Whether a backup may have seen this time with the content from before the last write-back.
+    var mayBeKnown: Bool { isSet && wasWrittenBack }
+
     /// Notes that a program or the kernel has set this time, and that the backing file has it.
     mutating func set(_ time: Timestamp) {
         self.time = time
+        isSet = true
         wasWrittenBack = false
     }
 
@@ -28,7 +34,10 @@ struct KeptTime: Sendable {
     }
 
     /// Notes that a program has written, cut or allocated. The backing file's new time is the right one.
-    mutating func moved() { time = nil }
+    mutating func moved() {
+        time = nil
+        isSet = false
+    }
 
     /// Notes the backing file's time before a write from the page cache, unless a time is kept already. The kernel has
     /// that time.

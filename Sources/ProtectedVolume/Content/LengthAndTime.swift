@@ -7,6 +7,9 @@ struct LengthAndTime: Sendable, Equatable {
     var length: UInt64
     var modified: Timestamp
 
+    /// Whether the time has no mark (`StoredTime`).
+    var isUnmarked: Bool { modified.nanoseconds != StoredTime.mark }
+
     init(_ status: Status) { self.init(length: status.size, status.stored) }
 
     init(length: UInt64, _ modified: Timestamp) {

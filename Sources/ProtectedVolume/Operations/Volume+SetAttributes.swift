@@ -42,11 +42,14 @@ extension Volume {
         // Write a waiting page 0 first: later it would undo these times.
         try? content?.flushHeader()
         let object = try backing(node)
+        let isUnmarked =
+            node.kind != .file
+            || content.map { $0.isUnmarked } ?? node.state.withLock { $0.lastSeen?.isUnmarked ?? false }
         forgetLastSeen(node)
         let set = { () throws(VolumeError) -> Status in
             try self.below { () throws(Errno) in
                 try object.setTimes(
-                    accessed: change.accessed, modified: change.modified, isUnmarked: content?.isUnmarked ?? false)
+                    accessed: change.accessed, modified: change.modified, isUnmarked: isUnmarked)
                 return try object.status()
             }
         }
