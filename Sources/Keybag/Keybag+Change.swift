@@ -139,9 +139,12 @@ extension Keybag {
 
     /// Moves the volume to a new device. Its key replaces every device slot, the passphrases bound to the old key are removed,
     /// and `passphrase` is added. Slots of a newer version are kept.
+    ///
+    /// - Parameter oldDeviceKey: the device key before, if it is at hand. Machines that know it then know the new one.
     package func recovering(
         passphrase: borrowing SecretBytes, portable: Bool = false, newDeviceKey: borrowing SecretKey,
-        cost: Argon2Parameters, label: String? = nil, keys: borrowing VolumeKeys
+        oldDeviceKey: borrowing SecretKey? = nil, cost: Argon2Parameters, label: String? = nil,
+        keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         guard hasDeviceKey else { throw .noDeviceSlot }
         return try newDeviceKey.withBytes { device throws(KeybagError) in
@@ -149,6 +152,7 @@ extension Keybag {
                 editor.layout.slots.removeAll { slot in
                     slot.known.map { $0.kind == .device || $0.isBoundToDevice } ?? false
                 }
+                try editor.vouch(by: device, after: oldDeviceKey)
                 try editor.addDevice(device, label: label, keys: keys)
                 try editor.addPassphrase(
                     passphrase, bound: !portable, device: device, cost: cost, label: label, keys: keys)

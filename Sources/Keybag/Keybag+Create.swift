@@ -51,7 +51,10 @@ extension Keybag {
                 suite: suite, hasNoDeviceKey: device.isEmpty, volumeID: volumeID,
                 publicKey: publicKey))
         editor.layout.serial = 0
-        if !device.isEmpty { try editor.addDevice(device, label: label, keys: keys) }
+        if !device.isEmpty {
+            try editor.vouch(by: device)
+            try editor.addDevice(device, label: label, keys: keys)
+        }
         try editor.addPassphrase(
             passphrase, bound: !portable, device: device, cost: cost, label: label, keys: keys)
         let code = try editor.addRecovery(label: label, keys: keys)

@@ -36,8 +36,11 @@ extension Keybag {
         return slots.filter { !kept.contains($0.id) && ![.device, .recovery, .recipient].contains($0.kind) }
     }
 
-    /// Makes a new key, of the next generation, for each of `classes`, and a new U. The former
+    /// Makes a new key, of the next generation, for each of `classes` and for class B, and a new U. The former
     /// class keys stay in the bundle, because files need them. The recovery code is a new one.
+    ///
+    /// Class B is among them because its public key is what other machines compare: with the old one, someone who has an old
+    /// keybag and its passphrase could make a keybag that they accept.
     ///
     /// - Parameters:
     ///   - passphrase: the one that gave `keys`.
@@ -49,7 +52,8 @@ extension Keybag {
         _ classes: [ProtectionClass], passphrase: borrowing SecretBytes, others: [SlotPassphrase] = [],
         deviceKey: borrowing SecretKey?, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> RotatedKeybag {
-        try resealed(try keys.rotated(classes), passphrase, others, deviceKey, code: nil, verifying: keys)
+        let all = ProtectionClass.allCases.filter { $0 == .completeUnlessOpen || classes.contains($0) }
+        return try resealed(try keys.rotated(all), passphrase, others, deviceKey, code: nil, verifying: keys)
     }
 
     /// Takes class keys out of the bundle that are not in use any more.
@@ -86,6 +90,7 @@ extension Keybag {
         switch deviceKey {
         case .some(let key):
             try key.withBytes { device throws(KeybagError) in
+                if hasDeviceKey { try editor.vouch(by: device) }
                 if hasDeviceKey { try editor.addDevice(device, label: label(of: .device), keys: next) }
                 try editor.renew(keys.slot ?? 0, passphrase, device: device, keys: next)
                 for other in others { try editor.renew(other.slot, other.text, device: device, keys: next) }

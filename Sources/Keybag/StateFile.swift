@@ -27,6 +27,8 @@ package enum StateFileError: Error, Equatable, Sendable {
     case rolledBack(serial: UInt64, pinned: UInt64)
     /// The keybag's public key differs from the pinned one (`--accept-keybag` overrides).
     case otherPublicKey
+    /// The keybag has the pinned public key but other generations of keys, which no rotation makes (`--accept-keybag` overrides).
+    case otherKeys
     /// The keybag has the pinned serial but other contents (`--accept-keybag` overrides).
     case otherContents(serial: UInt64)
 }
@@ -85,6 +87,7 @@ package struct StateFile: Sendable {
         layout = StateFileLayout(
             volumeID: bag.volumeID, serial: bag.serial, publicKey: bag.publicKey, unlockMAC: bag.unlockMAC,
             toleratesEverything: toleratesEverything)
+        layout.keys = keys(of: bag, acceptingKeybag: false)
     }
 
     /// A state for a volume whose keybag has not been verified here. It pins nothing, and tolerates crash damage.
@@ -150,7 +153,11 @@ package struct StateFile: Sendable {
         if bag.serial < pinned.serial {
             refusal = .rolledBack(serial: bag.serial, pinned: pinned.serial)
         } else if !haveSameBytes(pinned.publicKey, bag.publicKey) {
+            if bag.serial > pinned.serial, Self.vouches(pinned, for: bag) { return .newer }
             refusal = .otherPublicKey
+        } else if let keys = pinned.keys, !Self.relation(keys, bag, { $0 == $1 }) {
+            // A rotation renews class B with any other class. So this is an old slot or key in a keybag that somebody has made.
+            refusal = .otherKeys
         } else if bag.serial > pinned.serial {
             return .newer
         } else if haveSameBytes(pinned.unlockMAC, bag.unlockMAC) {
@@ -160,6 +167,31 @@ package struct StateFile: Sendable {
         }
         guard acceptingKeybag else { throw refusal }
         return .accepted
+    }
+
+    /// Whether what vouched for the pinned keys vouches for those of `bag`, and they are newer: each generation at least, and
+    /// that of class B above, because every rotation renews it.
+    private static func vouches(_ pinned: StateFileLayout, for bag: Keybag) -> Bool {
+        guard let keys = pinned.keys, relation(keys, bag, { $0 <= $1 }) else { return false }
+        let b = Int(ProtectionClass.completeUnlessOpen.rawValue)
+        return keys.generations[b] < bag.generations[b] && bag.isVouched(by: keys.voucher)
+    }
+
+    /// Whether `holds` for the pinned generation and that of `bag`, of every class.
+    private static func relation(
+        _ keys: StateFileLayout.Keys, _ bag: Keybag, _ holds: (UInt16, UInt16) -> Bool
+    ) -> Bool {
+        let now = bag.generations
+        return ProtectionClass.allCases.allSatisfy { holds(keys.generations[Int($0.rawValue)], now[Int($0.rawValue)]) }
+    }
+
+    /// What is pinned of the keys of `bag`. The voucher that was known stays, unless it has named the one of `bag` as its
+    /// successor, or a person has accepted the keybag.
+    private func keys(of bag: Keybag, acceptingKeybag: Bool) -> StateFileLayout.Keys {
+        let none = InlineArray<32, UInt8>(repeating: 0)
+        let known = layout.keys?.voucher ?? none
+        let isKept = !acceptingKeybag && !known.span.isAllZero && !bag.isVouched(by: known)
+        return .init(generations: bag.layout.generations, voucher: isKept ? known : bag.voucher ?? none)
     }
 
     /// Whether the public key of `bag` is the pinned one, which an unlock has verified.
@@ -173,6 +205,7 @@ package struct StateFile: Sendable {
     /// - Throws: the errors of `check`, because without acceptance a pin never goes back.
     package mutating func pin(_ bag: Keybag, acceptingKeybag: Bool = false) throws(StateFileError) {
         _ = try Self.check(bag, against: self, acceptingKeybag: acceptingKeybag)
+        layout.keys = keys(of: bag, acceptingKeybag: acceptingKeybag)
         layout.isPinned = true
         layout.serial = bag.serial
         layout.publicKey = bag.publicKey

@@ -40,6 +40,8 @@ package enum KeyLabel {
     package static let keybagDevice: StaticString = "protectfs1/keybag-dev"
     /// Key by which a daemon proves that it has the volume's keys, from M. Nothing that is stored depends on it.
     package static let mountProof: StaticString = "protectfs1/mount-proof"
+    /// Private key of the voucher, from the device key.
+    package static let vouch: StaticString = "protectfs1/vouch"
     /// MAC of the keybag that unlock checks, from U.
     package static let keybagUnlock: StaticString = "protectfs1/keybag-unlock"
     /// Wrap key of a late file's MAC key, from class key A.

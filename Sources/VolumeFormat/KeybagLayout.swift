@@ -14,6 +14,8 @@ package struct KeybagLayout: Sendable {
     package static let knownReadOnlyFeatures: UInt32 = 0
     /// TLV: the program that wrote the keybag last.
     package static let writerType: UInt16 = 1
+    /// TLV: what vouches for the public key.
+    package static let vouchType: UInt16 = 2
 
     /// The volume's cipher suite.
     package var suite: CipherSuite
@@ -73,6 +75,12 @@ package struct KeybagLayout: Sendable {
     /// The text of the TLV `writer`.
     package var writer: String? { WriterName.text(extensions[Self.writerType]) }
 
+    /// What vouches for the public key. Nil if nothing does, or in a form that this program does not know.
+    package var vouch: KeybagVouch? {
+        get { extensions[Self.vouchType].flatMap { KeybagVouch($0.span) } }
+        set { extensions[Self.vouchType] = newValue?.bytes }
+    }
+
     /// The writer of a keybag of any version. The places of the TLVs and of the lengths are the same in all. Nothing has
     /// verified the text.
     package static func writer(of bytes: Span<UInt8>) -> String? {
@@ -105,7 +113,7 @@ package struct KeybagLayout: Sendable {
         guard length <= end - Self.headerLength else { throw .inconsistent("TLV bytes") }
         let values = bytes.extracting(end - length..<end)
         try parseSlots(bytes, end: end - length)
-        extensions = try TypeLengthValues(parsing: values, known: [Self.writerType])
+        extensions = try TypeLengthValues(parsing: values, known: [Self.writerType, Self.vouchType])
         deviceMAC = bytes.inline(at: end)
         unlockMAC = bytes.inline(at: end + Self.macLength)
     }

@@ -1,6 +1,21 @@
-// The values of a state file's TLVs: open epochs and open locks.
+// The values of a state file's TLVs: open epochs, open locks and keys.
 
 extension StateFileLayout {
+    static func keys(in value: Span<UInt8>) throws(FormatError) -> Keys {
+        guard value.count == Keys.length else { throw .inconsistent("keys") }
+        var generations = InlineArray<8, UInt16>(repeating: 0)
+        for index in 0..<8 { generations[index] = value.littleEndian(at: 2 * index) }
+        return Keys(generations: generations, voucher: value.inline(at: 16))
+    }
+
+    static func bytes(of keys: Keys) -> [UInt8] {
+        var result = [UInt8](repeating: 0, count: Keys.length)
+        var bytes = result.mutableSpan
+        for index in 0..<8 { bytes.storeLittleEndian(keys.generations[index], at: 2 * index) }
+        bytes.copy(keys.voucher.span, to: 16)
+        return result
+    }
+
     static func epochs(in value: Span<UInt8>) throws(FormatError) -> [UInt32] {
         guard value.count % 4 == 0, (1...maximumEpochs).contains(value.count / 4) else {
             throw .inconsistent("open epochs")

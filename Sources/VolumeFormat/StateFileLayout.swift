@@ -31,7 +31,25 @@ package struct StateFileLayout: Sendable {
         package static let openLocks: UInt16 = 3
         /// The store.
         package static let store: UInt16 = 4
-        static let all = [writer, openEpochs, openLocks, store]
+        /// The keys in use.
+        package static let keys: UInt16 = 5
+        static let all = [writer, openEpochs, openLocks, store, keys]
+    }
+
+    /// The keys that the pinned keybag has in use.
+    package struct Keys: Sendable {
+        /// Bytes of the value.
+        package static let length = 16 + 32
+        /// The generations that new wraps use, by class number.
+        package var generations: InlineArray<8, UInt16>
+        /// The Ed25519 public key that vouches for the next public key. Zeros if none does.
+        package var voucher: InlineArray<32, UInt8>
+
+        /// The keys of a keybag.
+        package init(generations: InlineArray<8, UInt16>, voucher: InlineArray<32, UInt8>) {
+            self.generations = generations
+            self.voucher = voucher
+        }
     }
 
     /// A lock with late records that are not in their files yet.
@@ -82,6 +100,8 @@ package struct StateFileLayout: Sendable {
     package var openLocks: [OpenLock]
     /// The store of this state file. Nil if it is not known.
     package var store: Store?
+    /// The keys of the pinned keybag. Nil if an older program has pinned it.
+    package var keys: Keys?
     /// The program that wrote the bytes last. Nil if they do not say it as text; what they say instead is kept.
     package var writer: String?
     /// The hash over every byte before it.
@@ -145,6 +165,7 @@ package struct StateFileLayout: Sendable {
         if let value = values[Value.openEpochs] { openEpochs = try Self.epochs(in: value.span) }
         if let value = values[Value.openLocks] { openLocks = try Self.locks(in: value.span) }
         if let value = values[Value.store] { store = try Store(value.span) }
+        if let value = values[Value.keys] { keys = try Self.keys(in: value.span) }
         let highest: UInt32 = bytes.littleEndian(at: 120)
         guard highest >= openEpochs.max() ?? 0 else { throw .inconsistent("highest epoch") }
         highestEpoch = highest
@@ -161,6 +182,7 @@ package struct StateFileLayout: Sendable {
         values[Value.openEpochs] = Self.bytes(of: kept)
         values[Value.openLocks] = Self.bytes(of: openLocks)
         values[Value.store] = store?.bytes
+        values[Value.keys] = keys.map(Self.bytes)
         let header = Self.headerLength + rest.count
         let end = header + values.length
         var result = [UInt8](repeating: 0, count: end + Self.hashLength)

@@ -2,8 +2,8 @@
 
 from common import NEWER, REFUSE, p
 from secondreader.signing import changed
-from secondreader.state import (EPOCHS, LOCKS, STORE, WRITER, State, epochs_value, locks_value, make_state, next_epoch,
-                                sign_state, store_value, with_bytes, with_open_locks, with_store, with_tlv)
+from secondreader.state import (EPOCHS, KEYS, LOCKS, STORE, WRITER, State, epochs_value, locks_value, make_state,
+                                next_epoch, sign_state, store_value, with_bytes, with_open_locks, with_store, with_tlv)
 from secondreader.writer import rnd
 
 TOP = (1 << 32) - 1
@@ -72,6 +72,9 @@ def states():
     add("a writer that is no text", with_tlv(state, WRITER, b"\n\x80"))
     add("an empty writer", with_tlv(state, WRITER, b""))
     add("a writer that is too long", with_tlv(state, WRITER, b"w" * 65))
+    add("the keys in use", with_tlv(state, KEYS, p.le(1, 2) * 8 + rnd("voucher", 32)))
+    add("keys without what vouches for them", with_tlv(state, KEYS, bytes(48)))
+    add("keys, one byte short", with_tlv(state, KEYS, bytes(47)), REFUSE)
     add("unknown TLVs", with_tlv(with_tlv(state, 0x7fff, b""), 300, b"kept"))
     return result
 

@@ -76,17 +76,16 @@ import VolumeFormat
         }
     }
 
-    /// A keybag, its successor with new keys, and one of somebody else with a higher serial.
+    /// A keybag, its successor with new keys, and one of somebody else with a higher serial. There is no device key, so nothing
+    /// vouches for the new keys.
     private func bags() throws -> (first: Keybag, rotated: Keybag, foreign: Keybag) {
-        let device = try SecretKey.random()
         let cost = Argon2Parameters(passes: 1, memory: 8 << 20)
         func secret() throws -> SecretBytes { try SecretBytes(copying: Array("p".utf8).span) }
-        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret(), deviceKey: device, cost: cost)
-        let keys = try new.bag.unlock(.passphrase(try secret()), deviceKey: device)
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret(), cost: cost)
+        let keys = try new.bag.unlock(.passphrase(try secret()))
         let all = ProtectionClass.allCases
-        let given: SecretKey? = device
-        let one = try new.bag.rotating(all, passphrase: try secret(), deviceKey: given, keys: keys).bag
-        let other = try new.bag.rotating(all, passphrase: try secret(), deviceKey: given, keys: keys).bag
+        let one = try new.bag.rotating(all, passphrase: try secret(), deviceKey: nil, keys: keys).bag
+        let other = try new.bag.rotating(all, passphrase: try secret(), deviceKey: nil, keys: keys).bag
         return (new.bag, one, other)
     }
 

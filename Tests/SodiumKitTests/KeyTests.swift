@@ -86,6 +86,24 @@ struct KeyTests {
             "1c5250d8034ec2b784ba2cfd69dbdb8af406cfe3ff938e131f0def8c8b60b4db21993c62ce81883d2dd1b51a28")
     }
 
+    @Test func ed25519SignsAsTheRFC() throws {
+        // RFC 8032, 7.1, test 2.
+        let seed = try key(hex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"))
+        let publicKey = try Ed25519.publicKey(of: seed)
+        #expect(array(publicKey) == hex("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"))
+        let message: [UInt8] = [0x72]
+        let signature = try Ed25519.signature(over: message.span, by: seed)
+        let expected =
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+            + "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+        #expect(signature == hex(expected))
+        func isValid(_ signature: [UInt8], over message: [UInt8]) -> Bool {
+            Ed25519.isValid(signature.span, over: message.span, by: publicKey)
+        }
+        #expect(isValid(signature, over: message) && !isValid(signature, over: signature))
+        #expect(!isValid(Array(signature.dropLast()), over: message))
+    }
+
     @Test func hpkeSealsAsTheRFC() throws {
         let vector = Vector()
         let ephemeral = try key(vector.ephemeral)

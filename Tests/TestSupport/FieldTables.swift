@@ -139,6 +139,7 @@ extension StateFileLayout {
                 "store",
                 [("inode", 8), ("seconds", 8), ("nanoseconds", 4), ("file system", 8), ("path", store.path.count)])
         }
+        if keys != nil { add("keys", [("generations", 16), ("voucher", 32)]) }
         result.append(("hash", Self.hashLength))
         return LayoutField.sequence(result).filter { !$0.range.isEmpty }
     }

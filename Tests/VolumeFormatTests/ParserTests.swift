@@ -213,7 +213,9 @@ import VolumeFormat
         #expect(try parse([(2, numbers([1, 9]))]).openEpochs == [1, 9])
         #expect(try parse([(3, lock(1) + lock(2))]).openLocks.map(\.number) == [1, 2])
         #expect(try parse([(4, store("/"))]).store?.path == Array("/".utf8))
-        let unknown: [(UInt16, [UInt8])] = [(5, [1]), (1, Array("w".utf8)), (0x7fff, []), (2, numbers([4]))]
+        let keys = [UInt8](repeating: 1, count: 48)
+        #expect(try parse([(5, keys)]).keys?.generations[7] == 0x101)
+        let unknown: [(UInt16, [UInt8])] = [(6, [1]), (1, Array("w".utf8)), (0x7fff, []), (2, numbers([4]))]
         var state = try parse(unknown)
         #expect(state.writer == "w" && state.openEpochs == [4])
         // What is not known stays in its place when the rest changes.
@@ -223,7 +225,7 @@ import VolumeFormat
         let written = state.serialized()
         let again = try StateFileLayout(parsing: written.span)
         #expect(again.openEpochs == [] && again.highestEpoch == 9 && again.openLocks == [.init(number: 8)])
-        let kept = Self.bytes(7) { $0.copyText("\u{5}\0\u{1}\0\0\0\u{1}", to: 0) }
+        let kept = Self.bytes(7) { $0.copyText("\u{6}\0\u{1}\0\0\0\u{1}", to: 0) }
         #expect(Array(written[128..<135]) == kept)
         let wrong: [(FormatError, [(UInt16, [UInt8])])] = [
             (.inconsistent("open epochs"), [(2, [])]), (.inconsistent("open epochs"), [(2, [1, 0, 0])]),
@@ -237,6 +239,7 @@ import VolumeFormat
             (.inconsistent("store"), [(4, store("/" + String(repeating: "a", count: 4096)))]),
             (.inconsistent("path of the store"), [(4, store("a"))]),
             (.inconsistent("path of the store"), [(4, store("/\0"))]),
+            (.inconsistent("keys"), [(5, keys + [0])]), (.inconsistent("keys"), [(5, [])]),
             (.unsupported("TLV"), [(0x8005, [])]),
         ]
         for (error, values) in wrong { #expect(throws: error) { _ = try parse(values) } }

@@ -22,6 +22,7 @@ struct InfoKeybag {
                 ])
             ),
             ("generations", .fields(Self.classes.map { ($0.name, .integer(Int64(bag.generations[$0.number]))) })),
+            ("fingerprint", .string(bag.fingerprint)),
             ("slots", .array(bag.slots.map(KeybagCommands.describe))),
         ]
     }
@@ -40,6 +41,7 @@ struct InfoKeybag {
         }
         let generations = Self.classes.map { "\($0.letter) \(bag.generations[$0.number])" }
         table.add("Generations", generations.joined(separator: ", "))
+        table.add("Fingerprint", bag.fingerprint)
         let (slots, more) = KeybagCommands.shown(bag)
         for slot in slots {
             let facts = [

@@ -33,12 +33,13 @@ extension Command {
             Former keys stay in the keybag, so that a backup in which some files are from before opens with it. Take
             them out when your backups are made anew: protectfs keys retire, or --retire if there are none.
 
-            If class completeUnlessOpen gets a new key, other machines that know the volume ask for --accept-keybag
-            once.
+            Class completeUnlessOpen always gets a new key. Other machines that have unlocked the volume take the new
+            keys over if the device key vouches for them; otherwise they ask for --accept-keybag once.
             """,
         options: [
             Option(
-                "class", value: .protectionClass, standard: "all classes", help: "change the key of this class only"),
+                "class", value: .protectionClass, standard: "all classes",
+                help: "change the key of this class, and of completeUnlessOpen"),
             Option("rate", value: Value(name: "MIB", kind: .text), help: "write at most MIB MiB each second"),
             Option("retire", help: "take the former keys out of the keybag at the end, as keys retire does"),
         ] + slotOptions,
@@ -160,7 +161,7 @@ enum KeysRotate {
         try show(made.recoveryCode)
         let code = try KeybagCommands.replace(
             access, opened.policy, by: made.bag, .keysRotate,
-            changesPublicKey: classes.contains(.completeUnlessOpen),
+            changesPublicKey: true,
             "the recovery code that was shown is not valid; the old one still works, and no key was changed")
         guard code == .success else {
             Output.error(

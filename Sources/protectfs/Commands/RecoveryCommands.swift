@@ -94,10 +94,12 @@ extension KeybagCommands {
             return report(arguments, next, key: nil, code)
         }
         let key = try DeviceKeyFile.random()
+        // If it is here it vouches for the new one.
+        let before = (try? opened.access.found.deviceKey(.usual)) ?? FoundDeviceKey()
         let next = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.recovering(
-                passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key, cost: cost,
-                label: label, keys: opened.keys)
+                passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key,
+                oldDeviceKey: before.key, cost: cost, label: label, keys: opened.keys)
         }
         let keyPath: HostPath
         if let given = arguments.path("device-key") {

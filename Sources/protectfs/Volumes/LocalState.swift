@@ -144,7 +144,7 @@ enum LocalState {
         if let damage = refusal.keybagDamage {
             Record.write(.tampering, access.bag.volumeID, [.ownUser, .keybagDamage(damage)])
         }
-        return explain(refusal, access.path)
+        return explain(refusal, access.path, access.bag.fingerprint)
     }
 
     /// The state file with the highest pinned serial of a volume. Of several, the one that pins this keybag.
@@ -166,7 +166,7 @@ enum LocalState {
         try update(access) { state in
             do throws(StateFileError) { try state.pin(access.bag, acceptingKeybag: accept) } catch { refusal = error }
         }
-        if let refusal { throw explain(refusal, access.path) }
+        if let refusal { throw explain(refusal, access.path, access.bag.fingerprint) }
     }
 
     /// The record of a volume that this machine has not seen before: nothing is pinned, crash damage is tolerated, and every
@@ -253,7 +253,9 @@ enum LocalState {
 
     private static func path(_ store: StateFileStore) -> HostPath { SystemPaths.data.appending(store.name) }
 
-    private static func explain(_ error: StateFileError, _ volume: HostPath) -> CommandFailure {
+    private static func explain(
+        _ error: StateFileError, _ volume: HostPath, _ fingerprint: String
+    ) -> CommandFailure {
         switch error {
         case .otherVolume: .init(.volume, "\(volume): the keybag belongs to another volume than the state file")
         case .rolledBack(let serial, let pinned):
@@ -264,7 +266,12 @@ enum LocalState {
         case .otherPublicKey:
             .init(
                 .volume,
-                "\(volume): the keybag's public key differs from the one last seen: it is not the volume's, unless you know why; then use --accept-keybag. Else put the right one back: \(KeybagAdvice.importing(volume, "FILE"))"
+                "\(volume): the keybag's public key differs from the one last seen, and nothing that this machine knows vouches for it. If the keys were changed elsewhere, protectfs info shows the fingerprint \(fingerprint) there too; then use --accept-keybag. Else put the right one back: \(KeybagAdvice.importing(volume, "FILE"))"
+            )
+        case .otherKeys:
+            .init(
+                .volume,
+                "\(volume): the keybag's keys differ from those last seen, with the same public key, as no change of keys does; if you know why, use --accept-keybag. Else put the right one back: \(KeybagAdvice.importing(volume, "FILE"))"
             )
         case .otherContents:
             .init(
@@ -281,7 +288,7 @@ extension StateFileError {
         switch self {
         case .rolledBack: .older
         case .otherPublicKey: .otherPublicKey
-        case .otherContents: .otherContents
+        case .otherKeys, .otherContents: .otherContents
         case .otherVolume: nil
         }
     }

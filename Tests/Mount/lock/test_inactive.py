@@ -257,7 +257,7 @@ def test_commands(environment):
     before = json.loads(mount.command("info", "--json", volume.path).stdout)["generations"]
     mount.command("keys", "rotate", "--class", "completeWhenUserInactive", "--passphrase-file", volume.passphrase_file, volume.path)
     after = json.loads(mount.command("info", "--json", volume.path).stdout)["generations"]
-    environment.cell("keys rotate", {"completeWhenUserInactive": (0, 1)},
+    environment.cell("keys rotate", {"completeWhenUserInactive": (0, 1), "completeUnlessOpen": (0, 1)},
                      {name: (before[name], after[name]) for name in before if before[name] != after[name]})
     mount = environment.mount(volume, unlock=False)
     mount.command("unlock", "--passphrase-file", volume.passphrase_file, mount.path)

@@ -182,7 +182,7 @@ class Keybag:
         if len({slot.id for slot in self.slots}) != len(self.slots):
             raise Refused("keybag: slot ID twice")
         try:
-            self.tlvs = tlvs(data[tail:-64], (1,))
+            self.tlvs = tlvs(data[tail:-64], (1, 2))
         except Newer as error:
             raise Newer("keybag: " + str(error), self.writer) from error
         if any(slot.newer and slot.must_be_understood for slot in self.slots):

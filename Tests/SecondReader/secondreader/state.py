@@ -4,7 +4,7 @@ import struct
 
 from .primitives import Newer, Refused, equal, hash256, le, make_tlvs, split_tlvs, tlvs, u16, u32, u64, writer_name
 
-WRITER, EPOCHS, LOCKS, STORE = 1, 2, 3, 4
+WRITER, EPOCHS, LOCKS, STORE, KEYS = 1, 2, 3, 4, 5
 TOLERATE_ALL, UNPINNED = 1, 2
 
 #: The fields: name -> (offset, length). The hash counts from the end.
@@ -43,12 +43,14 @@ class State:
         self.uuid, self.serial = data[16:32], u64(data, 32)
         self.pk, self.second_mac = data[40:72], data[72:104]
         try:
-            self.tlvs = tlvs(data[head:-32], (WRITER, EPOCHS, LOCKS, STORE))
+            self.tlvs = tlvs(data[head:-32], (WRITER, EPOCHS, LOCKS, STORE, KEYS))
         except Newer as error:
             raise Newer("state: " + str(error), self.writer) from error
         found = dict(self.tlvs[::-1])
         if not all(found.get(kind, b"-") for kind in (EPOCHS, LOCKS)):
             raise Refused("state: an empty list")
+        if len(found.get(KEYS, bytes(48))) != 48:
+            raise Refused("state: keys")
         self.open_epochs = self._epochs(found.get(EPOCHS, b""))
         if max(self.open_epochs, default=0) > self.highest_epoch:
             raise Refused("state: an open epoch is above the highest one")

@@ -500,7 +500,7 @@ complete -c protectfs -n '__protectfs_in recovery use' -l new-passphrase-credent
 complete -c protectfs -n '__protectfs_in recovery use' -l weak-passphrase -d 'accept a new passphrase that is easy to guess'
 complete -c protectfs -n '__protectfs_in recovery use' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in keys rotate' -f -a '(__fish_complete_directories (commandline -ct))'
-complete -c protectfs -n '__protectfs_in keys rotate' -l class -r -f -a 'complete completeUnlessOpen completeWhenUserInactive completeUntilFirstUserAuthentication none' -d 'change the key of this class only (default: all classes)'
+complete -c protectfs -n '__protectfs_in keys rotate' -l class -r -f -a 'complete completeUnlessOpen completeWhenUserInactive completeUntilFirstUserAuthentication none' -d 'change the key of this class, and of completeUnlessOpen (default: all classes)'
 complete -c protectfs -n '__protectfs_in keys rotate' -l rate -r -f -d 'write at most MIB MiB each second'
 complete -c protectfs -n '__protectfs_in keys rotate' -l retire -d 'take the former keys out of the keybag at the end, as keys retire does'
 complete -c protectfs -n '__protectfs_in keys rotate' -l ask-others -d 'ask for the passphrases of other slots, to keep them'
