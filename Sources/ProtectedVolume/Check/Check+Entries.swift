@@ -61,8 +61,9 @@ extension Check {
 
     /// Whether an entry has a reserved name. Reports leftovers.
     func isReserved(
-        _ entry: EntryName, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
+        _ entry: EntryName, in visit: Visit, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Bool {
+        let node = visit.node
         let kind = ReservedName.kind(of: entry.bytes.span)
         if case .encoded = kind { return false }
         let shown = paths.appending(Array(entry.bytes), entry)
@@ -97,8 +98,9 @@ extension Check {
             }
             return true
         case .aside:
-            switch judge(aside: entry, in: node, directory, shown) {
+            switch judge(aside: entry, in: visit, directory, shown) {
             case .needed: break
+            case .unjudged: found(.staleAside, .note, shown)
             case .newer: found(.newer(.record), shown)
             case .stale:
                 found(.staleAside, .note, shown)
@@ -135,31 +137,6 @@ extension Check {
             return true
         case .long, .encoded: return false
         }
-    }
-
-    private enum Aside {
-        case needed, newer, stale, damaged
-    }
-
-    /// A record set aside is stale if its directory no longer exists. An existing directory gets its record back when
-    /// it is checked.
-    private func judge(
-        aside: EntryName, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
-    ) -> Aside {
-        let target: [UInt8]
-        do throws(Errno) { target = try directory.readSymlink(aside) } catch {
-            if error == .EINVAL { return .damaged }
-            if error != .ENOENT { found(.store, .error, paths, errno: error) }
-            return .needed
-        }
-        guard let record = volume.names.record(target: target) else { return .damaged }
-        if record.isNewer { return .newer }
-        guard let id = volume.knownID(node), let entries = try? directory.entries() else { return .needed }
-        let isNeeded = entries.contains { entry in
-            entry.kind == .directory || entry.kind == .unknown
-                ? volume.names.asideName(parent: id, directory: record.directoryID, name: entry.name) == aside : false
-        }
-        return isNeeded ? .needed : .stale
     }
 
     /// Checks one entry: first its name, then the object.

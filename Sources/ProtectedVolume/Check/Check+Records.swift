@@ -105,8 +105,10 @@ extension Check {
     ) throws(VolumeError) -> ProtectionClass {
         var strongest: ProtectionClass?
         if let place { try Self.strengthen(&strongest, with: classOfParent(place.parent)) }
-        // If this is the root, directories without a default used its class, so their files count too.
-        var waiting = [directory]
+        // If this is the root, directories without a default used its class, so their files count too. What this run has made of
+        // the parent's record comes from here, too: this directory had none then.
+        let isCovered = place.map { place in state.withLock { $0.rebuilt.contains(place.parent.inode) } } ?? false
+        var waiting = isCovered ? [] : [directory]
         while let next = waiting.popLast(), strongest != .complete, mayGoOn() {
             for entry in try volume.below({ () throws(Errno) in try next.entries() }) where strongest != .complete {
                 let kind = ReservedName.kind(of: entry.name.bytes.span)

@@ -17,6 +17,8 @@ final class Visit: Sendable {
     /// Whether it and the directories above have not changed since an interrupted check began. The root's own changes do not
     /// count, because nothing can be moved with it.
     let isSettled: Bool
+    /// What was found of records set aside here, once it was asked for.
+    let judgedAsides = Lock<JudgedAsides?>(nil)
 
     /// The directory's paths, for its entries.
     var paths: ObjectPaths {
@@ -126,7 +128,7 @@ extension Check {
         for index in names.indices {
             guard mayGoOn() else { return }
             let name = names[index]
-            if isReserved(name, in: visit.node, directory, visit.paths) { continue }
+            if isReserved(name, in: visit, directory, visit.paths) { continue }
             let status = names.count > 1 ? try? directory.status(of: name) : nil
             if let status, status.kind == .regular, status.size >= Self.largeFile {
                 add(.entries(visit, [name]))
@@ -181,25 +183,48 @@ extension Check {
         }
     }
 
-    private func tellDuplicates(in visit: Visit, _ known: inout Known) {
-        guard let directory = try? volume.directory(visit.node) else { return }
-        let id = (try? volume.directoryID(visit.node)) ?? nil
+    /// A directory whose names are read once more, and those that come next.
+    private struct Rereading {
+        let visit: Visit
+        var names: ArraySlice<EntryName> = []
         var last: EntryName?
-        while let names = try? Self.names(of: directory, after: last, limit: options.namesInMemory), !names.isEmpty {
-            last = names.last
-            for name in names {
-                guard mayGoOn() else { return }
-                if ReservedName.kind(of: name.bytes.span).isHidden { continue }
-                guard let status = (try? volume.status(of: name, in: directory)) ?? nil,
-                    let shown = Volume.nameShown(for: name, volume.decode(name, in: directory, id))
-                else { continue }
-                let paths = visit.paths.appending(shown, name)
-                if known.isDuplicate(status.inode) { found(.duplicate, .note, paths) }
-                guard status.kind == .directory,
-                    let below = try? enter(Place(parent: visit.node, name: name), visit, paths)
-                else { continue }
-                tellDuplicates(in: below, &known)
+    }
+
+    private func tellDuplicates(in top: Visit, _ known: inout Known) {
+        // Not one call for each level, because a stack has an end.
+        var levels = [Rereading(visit: top)]
+        while var level = levels.popLast(), mayGoOn() {
+            do throws(VolumeError) {
+                let directory = try volume.directory(level.visit.node)
+                if level.names.isEmpty {
+                    level.names = try volume.below { () throws(Errno) in
+                        try Self.names(of: directory, after: level.last, limit: options.namesInMemory)[...]
+                    }
+                }
+                guard let name = level.names.popFirst() else { continue }
+                level.last = name
+                levels.append(level)
+                if let below = tellDuplicate(name, in: level.visit, directory, &known) {
+                    levels.append(Rereading(visit: below))
+                }
+            } catch {
+                found(.duplicatesUnchecked, .note, level.visit.paths, errno: error.errno)
             }
         }
+    }
+
+    /// - Returns: the entry's visit, if it is a directory.
+    private func tellDuplicate(
+        _ name: EntryName, in visit: Visit, _ directory: BackingDirectory, _ known: inout Known
+    ) -> Visit? {
+        if ReservedName.kind(of: name.bytes.span).isHidden { return nil }
+        let id = (try? volume.directoryID(visit.node)) ?? nil
+        guard let status = (try? volume.status(of: name, in: directory)) ?? nil,
+            let shown = Volume.nameShown(for: name, volume.decode(name, in: directory, id))
+        else { return nil }
+        let paths = visit.paths.appending(shown, name)
+        if known.isDuplicate(status.inode) { found(.duplicate, .note, paths) }
+        guard status.kind == .directory else { return nil }
+        return try? enter(Place(parent: visit.node, name: name), visit, paths)
     }
 }

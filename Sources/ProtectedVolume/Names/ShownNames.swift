@@ -3,23 +3,21 @@
 internal import BackingStore
 internal import VolumeFormat
 
-/// Such a name does not tell the backing name, so it takes a listing to find the entry. The last listing is remembered, and each
-/// of its entries is found at once. What it has must still be looked for in the store, and what it does not have may be new.
+/// Such a name does not tell the backing name, so it takes a listing to find the entry. The last listings are remembered, and each
+/// of their entries is found at once. What they have must still be looked for in the store, and what they do not have may be new.
 struct ShownNames: Sendable {
-    /// Of the first that are listed.
-    private static let most = 65_536
+    /// Of the first that are listed, and of all directories together.
+    static let most = 65_536
 
-    /// The directory's node, by serial number.
-    private let directory: UInt64?
     private var entries: [[UInt8]: EntryName] = [:]
+    /// Whether all of the directory's are here.
+    private(set) var isWhole = true
 
-    init(of directory: UInt64? = nil) { self.directory = directory }
+    var count: Int { entries.count }
 
-    func entry(_ shown: [UInt8], in directory: UInt64) -> EntryName? {
-        self.directory == directory ? entries[shown] : nil
-    }
+    func entry(_ shown: [UInt8]) -> EntryName? { entries[shown] }
 
     mutating func add(_ shown: [UInt8], _ entry: EntryName) {
-        if entries.count < Self.most { entries[shown] = entry }
+        if entries.count < Self.most { entries[shown] = entry } else { isWhole = false }
     }
 }

@@ -12,14 +12,8 @@ enum RecordState: Sendable {
     case known(VerifiedRecord)
     /// The record is missing. Each use looks for it again, because a sync tool may deliver it later.
     case missing
-}
-
-/// What tells one record in the store from another without reading it.
-struct RecordStamp: Equatable, Sendable {
-    private let inode: UInt64
-    private let changed: Timestamp
-
-    init(_ status: Status) { (inode, changed) = (status.inode, status.changed) }
+    /// The record does not verify. Each use reads it again.
+    case damaged
 }
 
 /// A short name with its backing name.
@@ -55,7 +49,7 @@ final class DirectoryState: Sendable {
     struct Contents {
         var record = RecordState.unread { didSet { stamp = nil } }
         /// The stamp that the record had before it was read. Nil if it is not known, as after each change of ours.
-        var stamp: RecordStamp?
+        var stamp: ChangeStamp?
         /// When the record was read or compared with the store (CLOCK_MONOTONIC).
         var lastLook: UInt64 = 0
         /// Counts changes that need a sync of the directory: a new record, companion of a long name, or directory.

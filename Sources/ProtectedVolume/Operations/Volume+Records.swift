@@ -81,7 +81,11 @@ extension Volume {
             return record
         }
         let directory = try directory(node)
-        var found = try readRecord(directory, node)
+        var found: VerifiedRecord?
+        do throws(VolumeError) { found = try readRecord(directory, node) } catch {
+            if case .damaged = error { state.contents.withLock { $0.record = .damaged } }
+            throw error
+        }
         if found == nil, node !== root { found = try recordSetAside(of: node, directory) }
         if let found {
             state.contents.withLock { contents in
@@ -122,55 +126,6 @@ extension Volume {
         let name = ReportedName(directory: node.inode, name: BackingName.record)
         let isNews = reportedNames.withLock { $0.count < Self.mostReportedNames && $0.insert(name).inserted }
         return isNews ? damaged(.record, node) : .damaged(.record)
-    }
-
-    /// A record that a crash left set aside in the parent. Restores it, or only uses it if the store must not be
-    /// written.
-    private func recordSetAside(of node: Node, _ directory: BackingDirectory) throws(VolumeError) -> VerifiedRecord? {
-        guard !options.isShared, let place = node.state.withLock({ $0.place }),
-            let parentID = try directoryID(place.parent), let state = place.parent.directory
-        else { return nil }
-        let parent = try self.directory(place.parent)
-        return try state.structure.withLock { (_) throws(VolumeError) -> VerifiedRecord? in
-            // A concurrent rmdir may have restored it.
-            if let record = try readRecord(directory, node) { return record }
-            guard let (aside, record, target) = try findAside(for: place.name, in: parent, parentID) else { return nil }
-            guard try verifies(record, directory) else { return nil }
-            if options.isReadOnly { return record }
-            try below { () throws(Errno) in
-                do throws(Errno) {
-                    try replaceEmptyRecord(directory)
-                    try directory.createLink(BackingName.record, target: target)
-                } catch { if error != .EEXIST { throw error } }
-                try syncNewLinks(in: directory)
-                try? parent.unlink(aside)
-            }
-            node.directory?.setNeedsSync()
-            report(.restoredRecord(directoryInode: node.inode))
-            return record
-        }
-    }
-
-    /// Removes a record that is an empty symlink, which counts as missing.
-    private func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
-        if let target = try? directory.readSymlink(BackingName.record), target.isEmpty {
-            try directory.unlink(BackingName.record)
-        }
-    }
-
-    /// The record set aside in `parent` whose name fits the directory `name`, with its symlink's target. Only that record
-    /// gives the directory's ID.
-    private func findAside(
-        for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
-    ) throws(VolumeError) -> (EntryName, VerifiedRecord, target: [UInt8])? {
-        for entry in try below({ () throws(Errno) in try parent.entries() }) {
-            guard ReservedName.kind(of: entry.name.bytes.span) == .aside,
-                let target = try? parent.readSymlink(entry.name), let record = names.record(target: target),
-                names.asideName(parent: parentID, directory: record.directoryID, name: name) == entry.name
-            else { continue }
-            return (entry.name, record, target)
-        }
-        return nil
     }
 
     /// Whether the names in a directory verify under the record's ID. An empty directory fits any ID.

@@ -53,8 +53,8 @@ extension Volume {
         return true
     }
 
-    private func recordStamp(in directory: BackingDirectory) throws(VolumeError) -> RecordStamp? {
-        try status(of: BackingName.record, in: directory).map(RecordStamp.init)
+    private func recordStamp(in directory: BackingDirectory) throws(VolumeError) -> ChangeStamp? {
+        try status(of: BackingName.record, in: directory).map(ChangeStamp.init)
     }
 
     /// Whether a directory without a record is gone, or about to go. Waits for a removal that has set the record aside.
@@ -66,7 +66,7 @@ extension Volume {
     }
 
     /// The record in the store; nil if it is missing or does not verify, which the next use reports.
-    private func recordIfVerified(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
+    func recordIfVerified(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
         do throws(VolumeError) { return try readRecord(directory, node) } catch {
             guard case .damaged = error else { throw error }
             return nil

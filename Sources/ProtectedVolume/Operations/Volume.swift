@@ -84,7 +84,9 @@ package final class Volume: Sendable {
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
     /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.
-    let shownNames = Lock(ShownNames())
+    let shownNames = Lock(RecentListings<ShownNames>(room: ShownNames.most))
+    /// The records that were found set aside in directories.
+    let recordsAside = Lock(RecentListings<[RecordAside]>(room: RecordAside.mostKept))
     /// The limit of names remembered there. Further names are not reported.
     static let mostReportedNames = 4096
     /// The limit of directories on a path from the root. A longer path is a circle.

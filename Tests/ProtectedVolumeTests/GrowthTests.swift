@@ -1,0 +1,147 @@
+// Work that a hostile store asks for grows with its size only: four times as much in the store takes some four times the calls.
+
+import BackingStore
+@testable import MemoryStore
+import Keybag
+import HostSystem
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+@Suite struct GrowthTests {
+    /// A store that someone has prepared without any key, of a size, and what is done with it.
+    struct Attack: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let prepare: @Sendable (TestVolume, Int) throws -> Void
+        let work: @Sendable (TestVolume) throws -> Void
+
+        init(
+            _ name: String, _ prepare: @escaping @Sendable (TestVolume, Int) throws -> Void,
+            _ work: @escaping @Sendable (TestVolume) throws -> Void
+        ) {
+            (testDescription, self.prepare, self.work) = (name, prepare, work)
+        }
+    }
+
+    static let attacks = [
+        Attack("check of nested directories without records", nest(takeRecord), check),
+        Attack("repair of nested directories without records", nest(takeRecord)) { try check($0, repairs: true) },
+        Attack("check of nested directories with damaged records", nest(damageRecord), check),
+        Attack("walk down nested directories without records", nest(takeRecord), walk),
+        Attack("walk down nested directories with damaged records", nest(damageRecord), walk),
+        Attack("check of records set aside beside empty directories", setAside, check),
+        Attack("walk of records set aside beside empty directories", setAside, walk),
+        Attack("look-ups in two directories in turn", foreign, lookUpInTurn),
+        Attack("look-ups of what two directories do not have", foreign, lookUpMissing),
+        Attack("check for IDs that nested directories share", share, check),
+    ]
+
+    @Test(arguments: attacks)
+    func callsGrowWithTheStore(_ attack: Attack) throws {
+        func calls(_ size: Int) throws -> Int {
+            let store = MemoryStore()
+            let it = try TestVolume(store.root)
+            try attack.prepare(it, size)
+            try it.volume.close()
+            let again = try it.mountAgain(it.directory)
+            store.clearRecords()
+            try attack.work(again)
+            return store.records.count
+        }
+        let (few, many) = (try calls(40), try calls(160))
+        #expect(many < 5 * few, "\(few) calls, and \(many) for four times as much")
+    }
+
+    // MARK: stores
+
+    /// Directories one in another, on whose records something is done from below.
+    private static func nest(
+        _ change: @escaping @Sendable (BackingDirectory) throws -> Void
+    ) -> @Sendable (TestVolume, Int) throws -> Void {
+        { it, size in
+            var nodes = [it.volume.root]
+            for _ in 0..<size {
+                let above = nodes[nodes.count - 1]
+                nodes.append(
+                    try it.volume.mkdir(Array("d".utf8).span, in: above, mode: 0o755, caller: TestVolume.caller).node)
+            }
+            for node in nodes.dropFirst().reversed() { try change(it.volume.directory(node)) }
+        }
+    }
+
+    private static func takeRecord(_ directory: BackingDirectory) throws { try directory.unlink(BackingName.record) }
+
+    private static func damageRecord(_ directory: BackingDirectory) throws {
+        try directory.unlink(BackingName.record)
+        try directory.createSymlink(BackingName.record, target: Array("damaged".utf8))
+    }
+
+    /// Directories one in another, all with one ID.
+    private static func share(_ it: TestVolume, _ size: Int) throws {
+        let target = try it.volume.directory(it.mkdir("kept")).readSymlink(BackingName.record)
+        try nest { directory in
+            try directory.unlink(BackingName.record)
+            try directory.createSymlink(BackingName.record, target: target)
+        }(it, size)
+    }
+
+    /// Copies of records under the names of records set aside, beside directories that have none.
+    private static func setAside(_ it: TestVolume, _ size: Int) throws {
+        try it.mkdir("kept")
+        let target = try it.volume.directory(it.node("kept")).readSymlink(BackingName.record)
+        for number in 0..<size {
+            let node = try it.mkdir("d\(number)")
+            try takeRecord(it.volume.directory(node))
+            let aside = it.volume.names.asideName(
+                parent: it.volume.keys.metadata.rootID, directory: NameCipher.randomID(),
+                name: BackingName.temporary())
+            try it.directory.createSymlink(aside, target: target)
+        }
+    }
+
+    /// Two directories with names that do not decrypt.
+    private static func foreign(_ it: TestVolume, _ size: Int) throws {
+        for name in ["one", "two"] {
+            let directory = try it.volume.directory(it.mkdir(name))
+            for number in 0..<size {
+                _ = try directory.createFile(BackingName.known(Array("foreign \(number)".utf8)), mode: 0o600)
+            }
+        }
+    }
+
+    // MARK: work
+
+    private static func check(_ it: TestVolume) throws { try check(it, repairs: false) }
+
+    private static func check(_ it: TestVolume, repairs: Bool) throws {
+        _ = try CheckTests.check(it, it.directory, threads: 1) { $0.repairs = repairs }
+    }
+
+    /// Lists and looks up everything, as `ls -R` does.
+    private static func walk(_ it: TestVolume) throws {
+        var waiting = [it.volume.root]
+        while let node = waiting.popLast() {
+            for name in try it.list(node, step: 1000) {
+                let found = try it.volume.lookup(name, in: node).node
+                if found.kind == .directory { waiting.append(found) }
+            }
+        }
+    }
+
+    private static func lookUpInTurn(_ it: TestVolume) throws {
+        let nodes = [try it.node("one"), try it.node("two")]
+        for name in try it.list(nodes[0], step: 1000) {
+            for node in nodes { _ = try it.volume.lookup(name, in: node) }
+        }
+    }
+
+    private static func lookUpMissing(_ it: TestVolume) throws {
+        let nodes = [try it.node("one"), try it.node("two")]
+        for name in try it.list(nodes[0], step: 1000) {
+            for node in nodes {
+                #expect(throws: VolumeError.noEntry) { try it.volume.lookup(name + [UInt8(ascii: "x")], in: node) }
+            }
+        }
+    }
+}
