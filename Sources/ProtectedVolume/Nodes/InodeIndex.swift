@@ -11,9 +11,6 @@ struct InodeIndex: Sendable {
         var directory: UInt64
     }
 
-    /// Deeper directories are left out, as each level takes a descriptor while the index is made.
-    private static let deepest = 256
-
     /// Sorted by inode.
     private var names: [Name] = []
     private let root: UInt64
@@ -29,11 +26,32 @@ struct InodeIndex: Sendable {
     /// Lists the whole tree below `directory`. A directory that cannot be listed is left out.
     init(of directory: BackingDirectory, inode: UInt64, givenNames: UInt64) {
         (root, self.givenNames) = (inode, givenNames)
-        collect(directory, inode, depth: 0)
+        collect(directory, inode)
         names.sort { $0.inode < $1.inode }
     }
 
-    private mutating func collect(_ directory: BackingDirectory, _ inode: UInt64, depth: Int) {
+    private mutating func collect(_ top: BackingDirectory, _ inode: UInt64) {
+        var way = Descent(from: top)
+        // The directories of each level that are not listed yet.
+        var waiting = [list(top, inode)]
+        while var level = waiting.popLast() {
+            guard let next = level.popLast() else {
+                way.leave()
+                continue
+            }
+            waiting.append(level)
+            do throws(Errno) {
+                try way.enter(next)
+                waiting.append(list(try way.directory(), next.inode))
+            } catch {
+                note(error)
+            }
+        }
+    }
+
+    /// Takes the names of one directory.
+    /// - Returns: those that may be directories.
+    private mutating func list(_ directory: BackingDirectory, _ inode: UInt64) -> [DirectoryEntry] {
         var below: [DirectoryEntry] = []
         do throws(Errno) {
             try directory.forEachEntry { entry in
@@ -45,14 +63,7 @@ struct InodeIndex: Sendable {
         } catch {
             note(error)
         }
-        guard depth < Self.deepest else { return }
-        for entry in below {
-            do throws(Errno) {
-                collect(try directory.openDirectory(entry.name), entry.inode, depth: depth + 1)
-            } catch {
-                note(error)
-            }
-        }
+        return below
     }
 
     /// Whether it was made a short time ago.
@@ -82,7 +93,7 @@ struct InodeIndex: Sendable {
             var path = [inode]
             var current = directory
             while current != root {
-                guard path.count <= Self.deepest + 1, let above = directories(of: current).first else { return nil }
+                guard path.count <= names.count, let above = directories(of: current).first else { return nil }
                 path.append(current)
                 current = above
             }
