@@ -18,8 +18,11 @@ import VolumeFormat
     static let attribute = Array("user.x".utf8)
 
     /// A volume in whose names, records and leftovers everything is damaged that rules can decide.
-    private func damaged(_ store: MemoryStore = MemoryStore()) throws -> TestVolume {
+    private func damaged(
+        _ store: MemoryStore = MemoryStore(), _ before: (TestVolume) throws -> Void = { _ in }
+    ) throws -> TestVolume {
         let it = try TestVolume(store.root)
+        try before(it)
         for path in [
             "gone", "gone/sub", "bad", "empty", "named", Self.named[1], "plain",
             "plain/.protectfs-staging-1000",
@@ -161,9 +164,7 @@ import VolumeFormat
             var calls = Int.max
             while count <= calls {
                 let store = MemoryStore()
-                let it = try damaged(store)
-                try it.write("salvage", String(repeating: "text ", count: 3000))
-                try it.volume.close()
+                let it = try damaged(store) { try $0.write("salvage", String(repeating: "text ", count: 3000)) }
                 try it.damage("salvage", at: 5000)
                 let before = try everything(below: store.root)
                 store.clearRecords()
