@@ -302,7 +302,7 @@ enum KeysRotate {
         let kept =
             retires
             ? "no former key is left in the keybag."
-            : "no file of the store needs a former key. The former keys stay in the keybag, for backups; make these anew (rsync needs --checksum), and then run protectfs keys retire \(path.word)."
+            : "no file of the store needs a former key. The former keys stay in the keybag, for backups: make one of each kind, and then run protectfs keys retire \(path.word)."
         return Output.done("the keys are changed", "\(files) files were written under new keys, and \(kept)\n" + effect)
     }
 
