@@ -11,35 +11,43 @@ extension Check {
     /// Measures the whole tree and reports the total. Reports nothing after an error.
     func measure() {
         var total = CheckProgress.Total()
-        guard (try? measure(volume.rootDirectory, depth: 0, &total)) == true else { return }
+        var way = Descent(from: volume.rootDirectory)
+        guard var waiting = (try? measure(volume.rootDirectory, &total)).map({ [$0] }) else { return }
+        while let level = waiting.last {
+            guard mayGoOn(), !isDone else { return }
+            guard let next = level.last else {
+                waiting.removeLast()
+                way.leave()
+                continue
+            }
+            waiting[waiting.count - 1].removeLast()
+            guard (try? way.enter(next)) != nil else { continue }
+            guard let directory = try? way.directory(), let below = try? measure(directory, &total) else { return }
+            waiting.append(below)
+        }
         expect(total)
     }
 
-    /// - Returns: false if the check has ended meanwhile, or if the tree is too deep for the descriptors.
+    /// Adds what is in one directory.
+    ///
+    /// - Returns: the directories in it.
     private func measure(
-        _ directory: BackingDirectory, depth: Int, _ total: inout CheckProgress.Total
-    ) throws(Errno) -> Bool {
-        guard depth < 100 else { return false }
+        _ directory: BackingDirectory, _ total: inout CheckProgress.Total
+    ) throws(Errno) -> [DirectoryEntry] {
         total.add(size: 0)
-        var failure: Errno?
-        var goesOn = true
+        var below: [DirectoryEntry] = []
         try directory.forEachEntry { entry in
             if ReservedName.kind(of: entry.name.bytes.span).isHidden { return true }
-            guard mayGoOn(), !isDone else {
-                goesOn = false
-                return false
-            }
+            guard mayGoOn(), !isDone else { return false }
             guard let status = try? directory.status(of: entry.name) else { return true }
-            guard status.kind == .directory else {
+            if status.kind == .directory {
+                below.append(entry)
+            } else {
                 total.add(size: weight(of: status) - Self.objectWeight)
-                return true
             }
-            guard let below = try? directory.openDirectory(entry.name) else { return true }
-            do throws(Errno) { goesOn = try measure(below, depth: depth + 1, &total) } catch { failure = error }
-            return goesOn && failure == nil
+            return true
         }
-        if let failure { throw failure }
-        return goesOn
+        return below
     }
 
     /// The weight of an object other than a directory. The bytes of files that a quick check will not read do not count.

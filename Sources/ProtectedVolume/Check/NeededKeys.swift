@@ -49,7 +49,7 @@ package struct NeededKeys: Sendable {
         var needed = NeededKeys()
         do throws(Errno) {
             let look = Look(metadata: metadata, isMounted: isMounted, leftovers: leftovers)
-            try needed.look(in: directory, [], true, look, file, goesOn)
+            try needed.look(through: directory, look, file, goesOn)
         } catch { throw .store(error) }
         return needed
     }
@@ -60,18 +60,60 @@ package struct NeededKeys: Sendable {
         let leftovers: Set<FormerKey>
     }
 
-    /// - Parameter isOrdinary: whether files of the mount are in the directory, and not what a check has moved away.
+    /// A directory that is not looked into yet.
+    private struct Below {
+        let entry: DirectoryEntry
+        /// Whether files of the mount are in it, and not what a check has moved away.
+        let isOrdinary: Bool
+    }
+
+    private mutating func look(
+        through top: BackingDirectory, _ look: Look, _ found: ([UInt8], FormerKey) -> Void, _ goesOn: () -> Bool
+    ) throws(Errno) {
+        var way = Descent(from: top)
+        var path: [UInt8] = []
+        // Of each level: what is not looked into yet, and the length of the path above.
+        var levels = [(waiting: try self.look(in: top, path, true, look, found, goesOn), length: 0)]
+        while let level = levels.last {
+            guard let next = level.waiting.last else {
+                levels.removeLast()
+                path.removeLast(path.count - level.length)
+                way.leave()
+                continue
+            }
+            levels[levels.count - 1].waiting.removeLast()
+            do throws(Errno) { try way.enter(next.entry) } catch {
+                guard look.isMounted, error == .ENOENT else { throw error }
+                continue
+            }
+            let length = path.count
+            path = Self.path(of: next.entry, below: path)
+            var waiting: [Below] = []
+            do throws(Errno) {
+                waiting = try self.look(in: way.directory(), path, next.isOrdinary, look, found, goesOn)
+            } catch { guard look.isMounted, error == .ENOENT else { throw error } }
+            levels.append((waiting, length))
+        }
+    }
+
+    private static func path(of entry: DirectoryEntry, below path: [UInt8]) -> [UInt8] {
+        path.isEmpty ? Array(entry.name.bytes) : path + [UInt8(ascii: "/")] + Array(entry.name.bytes)
+    }
+
+    /// - Parameter isOrdinary: as in `Below`.
+    /// - Returns: the directories in it.
     private mutating func look(
         in directory: BackingDirectory, _ path: [UInt8], _ isOrdinary: Bool, _ look: Look,
         _ found: ([UInt8], FormerKey) -> Void, _ goesOn: () -> Bool
-    ) throws(Errno) {
+    ) throws(Errno) -> [Below] {
+        var below: [Below] = []
         try directory.synchronize()
         var files: Set<ObjectID> = []
         var copies: [(name: EntryName, path: [UInt8], header: FileHeader)] = []
         for entry in try directory.entries() {
             guard goesOn() else { throw .EINTR }
             do throws(Errno) {
-                guard let seen = try self.look(at: entry, in: directory, path, isOrdinary, look, found, goesOn) else {
+                guard let seen = try self.look(at: entry, in: directory, path, isOrdinary, look, found, &below) else {
                     continue
                 }
                 if seen.isFile {
@@ -95,6 +137,7 @@ package struct NeededKeys: Sendable {
             if isLeftover { found(copy.path, key) }
         }
         if isChanged { try directory.synchronize() }
+        return below
     }
 
     private mutating func need(_ key: FormerKey, _ path: [UInt8]) {
@@ -104,18 +147,16 @@ package struct NeededKeys: Sendable {
     /// - Returns: the header of a file of the mount, or of what may be a copy of one under a temporary name.
     private mutating func look(
         at entry: DirectoryEntry, in directory: BackingDirectory, _ path: [UInt8], _ isOrdinary: Bool,
-        _ look: Look, _ found: ([UInt8], FormerKey) -> Void, _ goesOn: () -> Bool
+        _ look: Look, _ found: ([UInt8], FormerKey) -> Void, _ directories: inout [Below]
     ) throws(Errno) -> (path: [UInt8], header: FileHeader, isFile: Bool)? {
-        let name = Array(entry.name.bytes)
-        let below = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
-        let form = ReservedName.kind(of: name.span)
+        let below = Self.path(of: entry, below: path)
+        let form = ReservedName.kind(of: entry.name.bytes.span)
         if form == .unknownReserved { hasNewer = true }
         let isFile = isOrdinary && Self.isFile(form)
         var kind = entry.kind
         if kind == .unknown { kind = try directory.status(of: entry.name).kind }
         switch kind {
-        case .directory:
-            try self.look(in: directory.openDirectory(entry.name), below, isFile, look, found, goesOn)
+        case .directory: directories.append(Below(entry: entry, isOrdinary: isFile))
         case .regular:
             if form == .late { late = late ?? below }
             let file = try directory.openFile(entry.name, .readOnly)

@@ -41,6 +41,9 @@ def test_exchange(environment):
     store.link("link", 3)
     for name in ("record", "closed"):
         store.record(name, {3: b"\3"})
+    # Backups see an exchange of files of one length and time in their stored times.
+    for number, name in enumerate(("header", "readable only", "block 0", "block 1", "plain")):
+        os.utime(store.backing(name), (0, 1_000_000_000 + 10 * number))
     before = snapshot(mount.volume)
     check_untouched(environment, "exchange, made", mount.volume, 7, before)
     mount = environment.mount(mount.volume, path=mount.path)

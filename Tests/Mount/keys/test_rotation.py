@@ -50,6 +50,25 @@ def test_attack(environment):
     check_the_end(environment, volume, code)
 
 
+def test_deep_with_few_descriptors(environment):
+    """Directories one in another, more than the program may have open."""
+    volume = environment.volume()
+    mount = environment.mount(volume)
+    place = str(mount.path)
+    for _ in range(300):
+        place += "/d"
+        os.mkdir(place)
+    write_file(place + "/file", b"text")
+    mount.unmount()
+    done = harness.run("prlimit", "--nofile=160:160", harness.binary(), "keys", "rotate", "--retire", "--passphrase-file",
+                       volume.passphrase_file, volume.path, env=volume.environment, ok=False)
+    environment.cell("exit code", (0, ""), (done.returncode, done.stderr if done.returncode else ""))
+    take_code(environment, volume, done)
+    again = environment.mount(volume)
+    environment.cell("the file", b"text", read_file(str(again.path) + place[len(str(mount.path)):] + "/file"))
+    again.unmount()
+
+
 def test_one_class(environment):
     """--class changes the keys of one class and of class B, and U; the others keep theirs."""
     volume = environment.volume()
