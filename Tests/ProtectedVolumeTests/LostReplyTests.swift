@@ -143,7 +143,8 @@ import VolumeFormat
     @Test func aStoreThatAnswersNothing() throws {
         let (store, it) = try Self.make()
         store.inject(MemoryStore.Fault(calls: [.createFile], countdown: 1, error: .EIO, bytes: 0))
-        store.inject(MemoryStore.Fault(calls: [.status, .openNode], countdown: 1, error: .EIO, lasts: true))
+        // Two looks come before: at the record of the directory.
+        store.inject(MemoryStore.Fault(calls: [.status, .openNode], countdown: 3, error: .EIO, lasts: true))
         #expect(throws: VolumeError.store(.EIO)) { try Operation.file.run(it) }
         store.clearFaults()
         #expect(try it.read("new") == "")
