@@ -108,6 +108,8 @@ extension Check {
             if volume.content.cutNeedsSync { try content.synchronize(dataOnly: false) }
             return
         }
+        // An interrupted check has not read all of the file, so it knows of nothing to repair.
+        guard mayGoOn() else { return }
         try content.repair()
         did(Repair(action: .mended, path: paths.visible, backingPath: paths.backing), settling: 0) { $0.mended += 1 }
     }
