@@ -130,11 +130,11 @@ class Writer:
         account = self.account
         self.handle = os.open(account.path, os.O_RDWR | (os.O_APPEND if account.kind == "appends" else 0)
                               | (os.O_DIRECT if account.kind == "direct" else 0))
+        self.prepare()
         account.note("pid", os.getpid())  # the first lock waits for this
         if account.kind == "mapped":
             self.supervise()
         else:
-            self.prepare()
             while not self.crowd.stopping:
                 self.round()
         self.finish()
