@@ -57,8 +57,13 @@ struct KeptTime: Sendable {
         isUnmarked = true
     }
 
-    /// Whether the daemon has marked the backing file's time while this content was open.
-    private(set) var wasMarked = false
+    private var wasMarked = false
+
+    /// Whether the daemon has marked the backing file's time since this was asked last.
+    mutating func takeMark() -> Bool {
+        defer { wasMarked = false }
+        return wasMarked
+    }
 
     /// Notes that the daemon has marked the backing file's time.
     mutating func marked() {

@@ -86,7 +86,7 @@ extension Volume {
         // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
         // Our own mark is no change by another program.
         let looks =
-            content.state.withLock { $0.keptTime.wasMarked }
+            content.state.withLock { $0.keptTime.takeMark() }
             ? lastSeen(of: content) : known ?? settled ?? lastSeen(of: content)
         if isLast { settleSize(of: content, node) }
         node.state.withLock { state in
