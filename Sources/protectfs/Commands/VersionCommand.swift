@@ -13,7 +13,16 @@ extension Command {
             let (version, format) = (ProgramVersion.number, FormatVersion.current)
             let fields: [(String, JSONValue)] = [("version", .string(version)), ("format", .integer(Int64(format)))]
             Output.line(
-                arguments.has("json") ? JSONValue.fields(fields).line : "protectfs \(version), volume format \(format)")
+                arguments.has("json")
+                    ? JSONValue.fields(isTrial ? fields + [("trial", .bool(true))] : fields).line
+                    : "protectfs \(version), volume format \(format)\(isTrial ? ", a trial build" : "")")
             return .success
         })
 }
+
+// What mount-scripts/quickstart builds is not to be installed.
+#if TRIAL
+    private let isTrial = true
+#else
+    private let isTrial = false
+#endif

@@ -108,6 +108,12 @@ def test_install_elsewhere(environment):
     for word in ("it's", 'a"b', "a\nb"):
         done = run(INSTALL, "--no-build", "--prefix", "/tmp/" + word, ok=False)
         environment.cell(f"[prefix {word!r}]", 2, done.returncode)
+    trial = environment.new_path("trial")
+    with open(trial, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\necho 'protectfs 0.0, volume format 2, a trial build'\n")
+    os.chmod(trial, 0o755)
+    done = run(INSTALL, "--no-build", "--destdir", other, env={**os.environ, "PROTECTFS_PROGRAM": trial}, ok=False)
+    environment.cell("[a trial build is not installed]", (2, {}), (done.returncode, files(other)))
     if os.geteuid() != 0:
         raise Skip("needs root to become an ordinary user")
     home = environment.new_path("home")
