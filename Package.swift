@@ -31,14 +31,18 @@ let sanitized = [
     ],
 ]
 
+let choice = Context.environment["PROTECTFS_TESTS"]
+
 func module(
-    _ name: String, uses dependencies: [String] = [], tests support: [String] = [], with settings: [SwiftSetting] = []
+    _ name: String, uses dependencies: [String] = [], tests support: [String] = [], with settings: [SwiftSetting] = [],
+    threads: [String]? = nil
 ) -> [Target] {
     [
         .target(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict + settings),
         .testTarget(
             name: name + "Tests",
             dependencies: ([name] + dependencies + support).map { .byName(name: $0) },
+            sources: choice == "thread" ? threads : nil,
             swiftSettings: strict),
     ]
 }
@@ -92,7 +96,7 @@ let modules: [[Target]] = [
     module(
         "ProtectedVolume",
         uses: ["CLibrary", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
-        tests: ["TestSupport", "MemoryStore"]),
+        tests: ["TestSupport", "MemoryStore"], threads: ["Threads", "Support"]),
     module("FuseBridge", uses: ["CFuse3", "CLibrary", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
@@ -261,8 +265,6 @@ func tests(of modules: [String]?, in everything: [Target]) -> [Target] {
     }
     return everything.filter { needed.contains($0.name) }
 }
-let choice = Context.environment["PROTECTFS_TESTS"]
-
 let package = Package(
     name: "protectfs",
     products: choice != nil

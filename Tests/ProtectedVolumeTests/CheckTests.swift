@@ -10,30 +10,6 @@ import VolumeFormat
 @testable import ProtectedVolume
 
 @Suite struct CheckTests {
-    struct Outcome {
-        let summary: CheckSummary
-        let findings: [Finding]
-        var kinds: [String] { findings.map(\.kind.rawValue).sorted() }
-    }
-
-    static func check(
-        _ it: TestVolume, _ directory: BackingDirectory, unlocked: Bool = true, mends: Bool = true, threads: Int = 3,
-        _ change: (inout CheckOptions) -> Void = { _ in }
-    ) throws -> Outcome {
-        let ring = try it.keys.ring()
-        if unlocked { try it.keys.unlock(ring) }
-        let findings = Lock<[Finding]>([])
-        var options = CheckOptions()
-        options.mends = mends
-        options.threads = threads
-        change(&options)
-        let states = StateFileStore(directory: it.states.root, volumeID: ring.volumeID)
-        let summary = try Check.run(
-            directory: directory.reopen(), keys: ring, states: states, options: options
-        ) { finding in findings.withLock { $0.append(finding) } }
-        return Outcome(summary: summary, findings: findings.withLock { $0 })
-    }
-
     private func fill(_ it: TestVolume) throws {
         for letter in ["A", "B", "C", "D"] {
             try it.mkdir(letter)
@@ -53,14 +29,14 @@ import VolumeFormat
         let it = try TestVolume()
         try fill(it)
         try it.volume.close()
-        let all = try Self.check(it, it.directory)
+        let all = try CheckOutcome.of(it, it.directory)
         #expect(all.kinds == [])
         #expect(all.summary.files == 81)
         #expect(all.summary.directories == 9)
         #expect(all.summary.symlinks == 1)
         #expect(all.summary.bytes == 80 * 10_000 + 1)
         #expect(all.summary.isComplete && all.summary.closedEpochs)
-        let device = try Self.check(it, it.directory, unlocked: false)
+        let device = try CheckOutcome.of(it, it.directory, unlocked: false)
         #expect(device.kinds == [])
         #expect(device.summary.bytes == 20 * 10_000)
         #expect(!device.summary.isComplete && !device.summary.closedEpochs)
@@ -92,15 +68,15 @@ import VolumeFormat
             try copy.truncate(to: UInt64(count))
             try copy.write(bytes.span.extracting(0..<count), at: 0)
         }
-        func lines(_ outcome: Outcome) -> [String] {
+        func lines(_ outcome: CheckOutcome) -> [String] {
             outcome.findings.map { "\($0.severity) \($0.kind) \(String(decoding: $0.path, as: UTF8.self))" }
         }
-        let first = try Self.check(it, it.directory, mends: false, threads: 1)
+        let first = try CheckOutcome.of(it, it.directory, mends: false, threads: 1)
         #expect(first.findings.count { $0.kind == .duplicate } == 3)
         #expect(first.summary.errors >= 6)
         let scratch = MemoryStore()
         for (threads, names, ids) in [(1, 7, 5), (2, 64, 100), (8, 32768, 65536), (8, 3, 1)] {
-            let again = try Self.check(it, it.directory, mends: false, threads: threads) { options in
+            let again = try CheckOutcome.of(it, it.directory, mends: false, threads: threads) { options in
                 options.namesInMemory = names
                 options.idsInMemory = ids
                 options.scratch = scratch.root
@@ -109,7 +85,7 @@ import VolumeFormat
             #expect(again.summary.files == first.summary.files)
         }
         #expect(try scratch.root.entries().isEmpty)
-        let unsought = try Self.check(it, it.directory, mends: false) { $0.idsInMemory = 5 }
+        let unsought = try CheckOutcome.of(it, it.directory, mends: false) { $0.idsInMemory = 5 }
         #expect(unsought.kinds.contains("duplicates-unchecked") && !unsought.kinds.contains("duplicate"))
     }
 
@@ -129,7 +105,7 @@ import VolumeFormat
         try it.directory.createSymlink(BackingName.temporary(), target: [65])
         let (header, headerEntry) = try it.backing("B/sub/3")
         try header.openFile(headerEntry, .readWrite).write(change.span, at: 4)
-        let found = try Self.check(it, it.directory)
+        let found = try CheckOutcome.of(it, it.directory)
         #expect(
             found.kinds == [
                 "block", "foreign", "header", "missing-header", "missing-record", "symlink", "temporary",
@@ -154,18 +130,18 @@ import VolumeFormat
         try directory.openFile(entry, .readWrite).write(zeros.span, at: 4096)
         _ = try directory.createFile(
             try it.volume.names.encode(Array("empty".utf8), in: it.volume.keys.metadata.rootID).entry, mode: 0o600)
-        let left = try Self.check(it, store.root, mends: false)
+        let left = try CheckOutcome.of(it, store.root, mends: false)
         #expect(left.summary.crashes > 0)
         #expect(!left.summary.closedEpochs)
-        let found = try Self.check(it, store.root)
+        let found = try CheckOutcome.of(it, store.root)
         #expect(found.summary.errors == 0)
         #expect(found.summary.mended == 2)
         #expect(found.summary.closedEpochs)
-        let clean = try Self.check(it, store.root)
+        let clean = try CheckOutcome.of(it, store.root)
         #expect(clean.kinds == [])
         // The same damage is tampering now.
         try directory.openFile(entry, .readWrite).write(zeros.span, at: 4096)
-        let tampered = try Self.check(it, store.root)
+        let tampered = try CheckOutcome.of(it, store.root)
         #expect(tampered.kinds == ["zero-page"])
     }
 
@@ -173,7 +149,7 @@ import VolumeFormat
         let it = try TestVolume()
         let mounted = try it.directory.reopen()
         try Volume.claim(mounted, VolumeOptions())
-        #expect(throws: VolumeError.refused(.EBUSY)) { _ = try Self.check(it, it.directory) }
+        #expect(throws: VolumeError.refused(.EBUSY)) { _ = try CheckOutcome.of(it, it.directory) }
         withExtendedLifetime(mounted) {}
     }
 
@@ -192,10 +168,10 @@ import VolumeFormat
         let stale = names.asideName(parent: rootID, directory: gone.directoryID, name: BackingName.temporary())
         try root.createSymlink(stale, target: names.recordTarget(gone))
         try it.volume.close()
-        let found = try Self.check(it, it.directory)
+        let found = try CheckOutcome.of(it, it.directory)
         #expect(found.kinds == ["restored-record", "stale-aside"])
         #expect(try root.entries().count == 2)
-        #expect(try Self.check(it, it.directory).kinds == [])
+        #expect(try CheckOutcome.of(it, it.directory).kinds == [])
     }
 
     @Test func stagingOfKilledProgramsIsNotedAndStays() throws {
@@ -209,7 +185,7 @@ import VolumeFormat
         try it.write(".protectfs-staging-1", "a file")
         try it.volume.close()
         for unlocked in [true, false] {
-            let found = try Self.check(it, it.directory, unlocked: unlocked)
+            let found = try CheckOutcome.of(it, it.directory, unlocked: unlocked)
             #expect(found.kinds == ["staging", "staging", "staging"])
             let paths = found.findings.map { String(decoding: $0.path, as: UTF8.self) }
             #expect(paths.sorted() == [".protectfs-staging-1", "d/.protectfs-staging-0", "d/.protectfs-staging-1000"])
@@ -247,7 +223,7 @@ import VolumeFormat
         try root.createSymlink(BackingName.known(Array(".protectfs.aside.x".utf8)), target: [65])
         try root.createDirectory(BackingName.known(Array("lost+found".utf8)), mode: 0o700)
         _ = try root.createFile(BackingName.known(Array(".protectfs.keybag.old".utf8)), mode: 0o600)
-        let found = try Self.check(it, it.directory)
+        let found = try CheckOutcome.of(it, it.directory)
         #expect(
             found.kinds == [
                 "aside", "companion", "duplicate", "foreign", "name", "orphan-companion", "previous-keybag",

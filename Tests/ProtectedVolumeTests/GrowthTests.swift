@@ -115,7 +115,7 @@ import VolumeFormat
     private static func check(_ it: TestVolume) throws { try check(it, repairs: false) }
 
     private static func check(_ it: TestVolume, repairs: Bool) throws {
-        _ = try CheckTests.check(it, it.directory, threads: 1) { $0.repairs = repairs }
+        _ = try CheckOutcome.of(it, it.directory, threads: 1) { $0.repairs = repairs }
     }
 
     /// Lists and looks up everything, as `ls -R` does.

@@ -88,10 +88,10 @@ import VolumeFormat
         try scene.late("two")
         #expect(scene.it.volume.lateRecordCount == 1)
         try scene.it.volume.persistLateRecords()
-        #expect(LateTests.lateFiles(scene.store).count == 1)
+        #expect(LateScene.lateFiles(scene.store).count == 1)
         try scene.it.unlock()
         #expect(try TestVolume.bytes(of: scene.content) == "two old old")
-        #expect(LateTests.lateFiles(scene.store).isEmpty)
+        #expect(LateScene.lateFiles(scene.store).isEmpty)
     }
 
     /// What waits for a file that was not open at the unlock cannot be opened after the next lock, although class 7 is open
@@ -110,7 +110,7 @@ import VolumeFormat
         #expect(try scene.it.read("other") == "x")
         try scene.it.unlock()
         #expect(try scene.it.read("f") == "new old old")
-        #expect(LateTests.lateFiles(scene.store).isEmpty)
+        #expect(LateScene.lateFiles(scene.store).isEmpty)
     }
 
     @Test func aSaveByRenameKeepsIt() throws {

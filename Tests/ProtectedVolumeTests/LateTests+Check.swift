@@ -15,7 +15,7 @@ extension LateTests {
     @Test(arguments: ["lost+found", ".protectfs.lost+found", ".protectfs.later"])
     func aCheckDropsNothingOfWhatMayBeElsewhere(place: String) throws {
         for isEmpty in [false, true] {
-            let scene = try Scene()
+            let scene = try LateScene()
             scene.it.lock()
             try scene.late("new")
             try scene.it.unlink("f")
@@ -40,7 +40,7 @@ extension LateTests {
 
     /// Late files of someone else take the places of the list only until the first unlock.
     @Test func refusedLateFilesTakeNoPlaces() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("one")
         try scene.it.volume.persistLateRecords()
@@ -60,7 +60,7 @@ extension LateTests {
         try states.update { $0?.layout.openLocks = others.map { .init(number: $0) } }
         let again = try scene.it.mountAgain(root)
         #expect(try states.load()?.layout.openLocks.isEmpty == true)
-        #expect(Self.lateFiles(scene.store).count == others.count)
+        #expect(LateScene.lateFiles(scene.store).count == others.count)
         let node = try again.node("f")
         let content = try again.volume.open(node, writable: true)
         again.lock()
@@ -91,7 +91,7 @@ extension LateTests {
             try first.volume.synchronize(node, dataOnly: true)
             let second = try made.mountAgain(root, options: options)
             #expect(try second.read("f") == "old old old")
-            #expect(try Self.openLocks(made.states, made).count == 1)
+            #expect(try LateScene.openLocks(made.states, made).count == 1)
             #expect(second.notices.withLock { $0 }.filter { $0.hasPrefix("late(") } == [])
             try first.volume.writeLate(Array("er".utf8).span, at: 3, to: content)
             try first.volume.synchronize(node, dataOnly: true)
@@ -110,6 +110,6 @@ extension LateTests {
         } else {
             #expect(try made.mountAgain(root, options: options).read("f") == "newerld old")
         }
-        #expect(try Self.openLocks(made.states, made).isEmpty)
+        #expect(try LateScene.openLocks(made.states, made).isEmpty)
     }
 }

@@ -11,46 +11,8 @@ import VolumeFormat
 @testable import ProtectedVolume
 
 @Suite struct LateTests {
-    /// A class A file that is open, with its volume.
-    struct Scene {
-        let store: MemoryStore
-        let it: TestVolume
-        let node: Node
-        let content: FileContent
-
-        init(_ names: [String] = ["f"]) throws {
-            store = MemoryStore()
-            it = try TestVolume(store.root)
-            for name in names {
-                try it.write(name, "old old old")
-                try it.setClass(name, "A")
-            }
-            node = try it.node(names[0])
-            content = try it.volume.open(node, writable: true)
-            try it.volume.synchronize(node, dataOnly: false)
-            try it.volume.synchronizeDirectory(it.volume.root)
-        }
-
-        func late(_ text: String, at offset: UInt64 = 0, _ other: FileContent? = nil) throws {
-            let bytes = Array(text.utf8)
-            try it.volume.writeLate(bytes.span, at: offset, to: other ?? content)
-        }
-
-        var lateFiles: [String] { LateTests.lateFiles(store) }
-        var openLocks: [StateFileLayout.OpenLock] { get throws { try LateTests.openLocks(it.states, it) } }
-    }
-
-    static func lateFiles(_ store: MemoryStore) -> [String] {
-        ((try? store.root.entries()) ?? []).map { String(decoding: $0.name.bytes, as: UTF8.self) }
-            .filter { $0.hasPrefix(".protectfs.late.") }
-    }
-
-    static func openLocks(_ states: MemoryStore, _ it: TestVolume) throws -> [StateFileLayout.OpenLock] {
-        try StateFileStore(directory: states.root, volumeID: it.volume.keys.volumeID).load()?.layout.openLocks ?? []
-    }
-
     @Test func aLateWriteIsThereAfterUnlock() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("new")
         try scene.late("er", at: 3)
@@ -68,7 +30,7 @@ import VolumeFormat
 
     /// A state file has room for 64 locks with late files: one that has been unlocked takes none.
     @Test func moreLocksThanAStateFileLists() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         for number in 100...100 + StateFileLayout.maximumLocks + 6 {
             scene.it.lock()
             try scene.late("\(number)")
@@ -81,7 +43,7 @@ import VolumeFormat
     }
 
     @Test func aLateWriteMayGrowTheFile() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         let long = String(repeating: "0123456789abcdef", count: 1024)
         try scene.late(long, at: 100)
@@ -91,7 +53,7 @@ import VolumeFormat
     }
 
     @Test func whatIsWrittenToTheStoreIsSealed() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("SECRETSECRET")
         try scene.it.volume.persistLateRecords()
@@ -105,7 +67,7 @@ import VolumeFormat
 
     /// Data that fsync has made durable survives every power cut, until the file has it.
     @Test func powerCuts() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("new")
         try scene.it.volume.synchronize(scene.node, dataOnly: true)
@@ -114,7 +76,7 @@ import VolumeFormat
         }
         var changes = 0
         while true {
-            let scene = try Scene()
+            let scene = try LateScene()
             scene.it.lock()
             try scene.late("new")
             try scene.it.volume.synchronize(scene.node, dataOnly: true)
@@ -132,23 +94,23 @@ import VolumeFormat
         #expect(changes > 3)
     }
 
-    private func crashes(_ scene: Scene) throws -> [(MemoryStore, MemoryStore)] {
+    private func crashes(_ scene: LateScene) throws -> [(MemoryStore, MemoryStore)] {
         scene.store.crashes(atMost: 12).flatMap { store in
             scene.it.states.crashes(atMost: 4).map { (store, $0) }
         }
     }
 
-    private func expect(_ store: MemoryStore, _ states: MemoryStore, _ scene: Scene, _ what: String) throws {
+    private func expect(_ store: MemoryStore, _ states: MemoryStore, _ scene: LateScene, _ what: String) throws {
         let again = try TestVolume(scene.it.keys, store.root, states, unlocked: false)
         try again.unlock()
         #expect(try again.read("f") == "new old old", "\(what)")
-        #expect(Self.lateFiles(store).isEmpty, "\(what)")
-        #expect(try Self.openLocks(states, again).isEmpty, "\(what)")
+        #expect(LateScene.lateFiles(store).isEmpty, "\(what)")
+        #expect(try LateScene.openLocks(states, again).isEmpty, "\(what)")
     }
 
     /// A file that is closed by the time of the unlock has its records when it is opened; others wait, and none comes twice.
     @Test func closedFilesWait() throws {
-        let scene = try Scene(["f", "g"])
+        let scene = try LateScene(["f", "g"])
         let other = try scene.it.volume.open(scene.it.node("g"), writable: true)
         scene.it.lock()
         try scene.late("F1")
@@ -156,9 +118,9 @@ import VolumeFormat
         try scene.it.volume.close()
         let again = try scene.it.mountAgain(scene.store.crash(seed: 1).root, unlocked: false)
         try again.unlock()
-        #expect(try Self.openLocks(scene.it.states, again).map(\.done) == [0])
+        #expect(try LateScene.openLocks(scene.it.states, again).map(\.done) == [0])
         #expect(try again.read("f") == "F1d old old")
-        #expect(try Self.openLocks(scene.it.states, again).map(\.done) == [1])
+        #expect(try LateScene.openLocks(scene.it.states, again).map(\.done) == [1])
         let node = try again.node("f")
         let content = try again.volume.open(node, writable: true)
         let newer = Array("F2".utf8)
@@ -171,11 +133,11 @@ import VolumeFormat
         let third = try scene.it.mountAgain(again.directory)
         #expect(try third.read("f") == "F2d old old")
         #expect(try third.read("g") == "G1d old old")
-        #expect(try Self.openLocks(scene.it.states, third).isEmpty)
+        #expect(try LateScene.openLocks(scene.it.states, third).isEmpty)
     }
 
     @Test func aFullStoreLosesNothing() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         scene.store.limitSpace(to: 0)
         try scene.late("new")
@@ -189,7 +151,7 @@ import VolumeFormat
 
     /// Nor does it concern files without late records: their fsync and the end of the mount make them durable.
     @Test func aFullStoreConcernsNoOtherFile() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         try scene.it.write("other", "synced")
         try scene.it.write("third", "never synced")
         try scene.it.volume.synchronizeDirectory(scene.it.volume.root)
@@ -207,7 +169,7 @@ import VolumeFormat
 
     /// A file that cannot take its records stays closed until it can: nobody reads, or writes over, what is behind.
     @Test func aFileThatCannotTakeThemStaysClosed() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("new")
         try scene.it.volume.synchronize(scene.node, dataOnly: true)
@@ -221,7 +183,7 @@ import VolumeFormat
 
     /// No change of a late file by an attacker without the keys leads to other content.
     @Test func tampering() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("one")
         try scene.late("two", at: 4)
@@ -253,13 +215,13 @@ import VolumeFormat
     }
 
     private func expect(
-        _ bytes: [UInt8], _ name: String, _ scene: Scene, _ expected: String, _ what: String
+        _ bytes: [UInt8], _ name: String, _ scene: LateScene, _ expected: String, _ what: String
     ) throws {
         scene.store.makeDurable()
         let copy = scene.store.crash(seed: 1)
         scene.it.states.makeDurable()
         let states = scene.it.states.crash(seed: 1)
-        for known in Self.lateFiles(copy) { try copy.root.unlink(#require(EntryName(known))) }
+        for known in LateScene.lateFiles(copy) { try copy.root.unlink(#require(EntryName(known))) }
         let file = try copy.root.createFile(#require(EntryName(name)), mode: 0o600)
         try file.write(bytes.span, at: 0)
         let again = try TestVolume(scene.it.keys, copy.root, states, unlocked: false)
@@ -269,7 +231,7 @@ import VolumeFormat
 
     /// A used late file is not applied again, even if it is restored from a copy.
     @Test func aUsedFileDoesNotCount() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("one")
         try scene.it.volume.synchronize(scene.node, dataOnly: true)
@@ -290,7 +252,7 @@ import VolumeFormat
 
     /// A check puts them in, and drops those of files that are gone.
     @Test func aCheckPutsThemIn() throws {
-        let scene = try Scene(["f", "g"])
+        let scene = try LateScene(["f", "g"])
         let other = try scene.it.volume.open(scene.it.node("g"), writable: true)
         scene.it.lock()
         try scene.late("F1")
@@ -306,7 +268,7 @@ import VolumeFormat
             found.withLock { $0.append("\(finding.kind)") }
         }
         #expect(summary.errors == 0)
-        #expect(Self.lateFiles(copy).isEmpty)
+        #expect(LateScene.lateFiles(copy).isEmpty)
         #expect(try states.load()?.layout.openLocks.isEmpty == true)
         let again = try scene.it.mountAgain(copy.root)
         #expect(try again.read("f") == "F1d old old")
@@ -314,13 +276,13 @@ import VolumeFormat
 
     /// If a file's late records cannot be read, it stays closed, because the records would overwrite a write later.
     @Test func whatCannotBeReadClosesFiles() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("one")
         try scene.it.volume.close()
         let copy = scene.store.crash(seed: 1)
         let again = try TestVolume(scene.it.keys, copy.root, scene.it.states, unlocked: false)
-        let text = try #require(Self.lateFiles(copy).first)
+        let text = try #require(LateScene.lateFiles(copy).first)
         let name = try #require(EntryName(text))
         copy.fail(.openFile, at: 1, with: .EIO)
         try again.unlock()
@@ -333,7 +295,7 @@ import VolumeFormat
 
     /// An inode that a change of class has replaced has the same file ID, and a reader: it is not the one that is owed.
     @Test func theReplacedInodeGetsNothing() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.volume.release(scene.node, writable: true)
         _ = try scene.it.volume.open(scene.node, writable: false)
         try scene.it.volume.reencrypt(scene.node, to: .complete) { _ in true }
@@ -350,7 +312,7 @@ import VolumeFormat
 
     /// A name alone proves nothing. It must not use up the numbers, and a file without header has no records.
     @Test func strangeNames() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         try scene.it.volume.close()
         for number: UInt64 in [.max, .max - 1, LateFileName.largest, 7] {
             let bytes = LateFileName.bytes(of: number)
@@ -362,7 +324,7 @@ import VolumeFormat
         }
         #expect(Volume.openLocks(of: scene.it.volume.keys.volumeID, in: scene.store.root).isEmpty)
         let again = try scene.it.mountAgain(scene.store.root)
-        #expect(try Self.openLocks(scene.it.states, again).isEmpty)
+        #expect(try LateScene.openLocks(scene.it.states, again).isEmpty)
         let node = try again.node("f")
         let content = try again.volume.open(node, writable: true)
         for _ in 0..<3 {
@@ -377,7 +339,7 @@ import VolumeFormat
 
     /// Records that could neither go into their file nor to the disk are not durable, whatever is asked how often.
     @Test func fsyncPromisesNothingThatIsOwed() throws {
-        let scene = try Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("new")
         for call in [StoreCall.write, .createFile] {

@@ -101,7 +101,7 @@ import VolumeFormat
                 }
             }
             try again.volume.close()
-            let found = try CheckTests.check(it, store.root, mends: false)
+            let found = try CheckOutcome.of(it, store.root, mends: false)
             #expect(found.kinds == [], "\(operation), call \(number): \(found.findings.map(\.backingPath.count))")
             if !hasStruck { break }
             number += 1
@@ -122,7 +122,7 @@ import VolumeFormat
         #expect(store.strikes == 1)
         #expect(try it.list("").count == 3)
         try it.volume.close()
-        #expect(try CheckTests.check(it, store.root, mends: false).kinds == [])
+        #expect(try CheckOutcome.of(it, store.root, mends: false).kinds == [])
     }
 
     /// A file of the same name that another program has made is never removed.
@@ -152,13 +152,13 @@ import VolumeFormat
         let again = try it.mountAgain(store.root)
         #expect(try again.read("new") == "")
         try again.volume.close()
-        let found = try CheckTests.check(it, store.root)
+        let found = try CheckOutcome.of(it, store.root)
         #expect(found.summary.errors == 0, "\(found.kinds)")
-        #expect(try CheckTests.check(it, store.root).kinds == [])
+        #expect(try CheckOutcome.of(it, store.root).kinds == [])
     }
 
     @Test func lateRecords() throws {
-        let scene = try LateTests.Scene()
+        let scene = try LateScene()
         scene.it.lock()
         try scene.late("new")
         scene.store.inject(MemoryStore.Fault(calls: [.createFile], countdown: 1, error: .EIO, bytes: 0))
@@ -168,6 +168,6 @@ import VolumeFormat
         let again = try scene.it.mountAgain(scene.store.root)
         #expect(try again.read("f") == "new old old")
         try again.volume.close()
-        #expect(try CheckTests.check(scene.it, scene.store.root).summary.errors == 0)
+        #expect(try CheckOutcome.of(scene.it, scene.store.root).summary.errors == 0)
     }
 }

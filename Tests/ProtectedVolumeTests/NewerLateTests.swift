@@ -13,7 +13,7 @@ import VolumeFormat
 @Suite struct NewerLateTests {
     /// A volume whose late file has one durable record of class A file `f`, after a crash while it was locked.
     private func scene() throws -> (store: MemoryStore, it: TestVolume, name: EntryName) {
-        let scene = try LateTests.Scene()
+        let scene = try LateScene()
         try scene.it.write("c", "class C")
         try scene.it.volume.synchronizeDirectory(scene.it.volume.root)
         scene.it.lock()
@@ -102,7 +102,7 @@ import VolumeFormat
             try it.unlock()
         }
         #expect(try read(store, name) == bytes, "\(what)")
-        #expect(try LateTests.openLocks(it.states, it).count == 1, "\(what)")
+        #expect(try LateScene.openLocks(it.states, it).count == 1, "\(what)")
         try it.volume.close()
         var options = VolumeOptions()
         options.isReadOnly = true

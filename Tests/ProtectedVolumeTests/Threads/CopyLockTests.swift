@@ -103,7 +103,7 @@ import VolumeFormat
         #expect(names.filter { $0.hasPrefix(".protectfs.tmp") } == [])
         try Self.copy(it.node("f"), wanted.new, in: it)
         try it.volume.close()
-        #expect(try CheckTests.check(it, it.directory).kinds == [])
+        #expect(try CheckOutcome.of(it, it.directory).kinds == [])
     }
 
     /// The key of a copy does not come back with an unlock, so a copy that has slept through both ends as well.

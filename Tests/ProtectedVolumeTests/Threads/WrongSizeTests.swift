@@ -15,7 +15,7 @@ import VolumeFormat
     /// open the file at the same time.
     @Test func severalProgramsOpenAFileWhoseRecordsChangeItsSize() throws {
         for round in 0..<40 {
-            let scene = try LateTests.Scene()
+            let scene = try LateScene()
             scene.it.lock()
             try scene.late(String(repeating: "late", count: 20_000), at: 5)
             try scene.it.volume.close()
