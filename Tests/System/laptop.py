@@ -1,7 +1,6 @@
-"""What the README tells a laptop user to type."""
+"""What docs/desktop.md tells a laptop user to type."""
 
 import os
-import re
 
 from sleeping import can_sleep, suspend
 from terminal import Terminal
@@ -9,17 +8,17 @@ from terminal import Terminal
 USER = "berta"
 
 
-def commands_of_the_readme():
-    """The commands of the README for a laptop, without what it says about them."""
-    with open(os.path.join(os.path.dirname(__file__), "../../README.md"), encoding="utf-8") as file:
-        block = re.search(r"\nOn a laptop.*?\n```\n(.*?)```\n", file.read().replace("[On a laptop]", "On a laptop"), re.DOTALL).group(1)
+def five_commands():
+    """The document's commands, without what it says about them."""
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/desktop.md"), encoding="utf-8") as file:
+        block = file.read().partition("\n## Five commands\n")[2].split("```\n")[1]
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
 
 def typed(bed, passphrase):
     """A new user types them."""
     can_sleep(bed)
-    commands = commands_of_the_readme()
+    commands = five_commands()
     assert len(commands) == 5, commands
     bed.run(f"useradd --create-home --shell /bin/bash {USER} && loginctl enable-linger {USER}")
     bed.wait("systemctl --user is-active default.target", "the user's manager", USER)

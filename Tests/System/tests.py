@@ -257,7 +257,7 @@ def test_agent(bed):
 
 
 def test_laptop(bed):
-    """The README's commands for a laptop, typed word for word by a new user: the files are closed when the machine sleeps."""
+    """The five commands of docs/desktop.md, typed word for word by a new user: the files are closed when the machine sleeps."""
     laptop.typed(bed, PASSPHRASE)
 
 
