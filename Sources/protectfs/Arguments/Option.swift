@@ -120,7 +120,7 @@ struct Option: Sendable {
     /// A credential of a service with the passphrase.
     static let passphraseCredential = Option(
         "passphrase-credential", value: .credential, mountWord: .unlocking,
-        help: "read the passphrase from the first line of a credential that the unit of this service gives it")
+        help: "read the passphrase from the first line of the systemd credential NAME")
     /// Asks with systemd-ask-password.
     static let askPassword = Option(
         "ask-password", mountWord: .unlocking,
@@ -157,7 +157,7 @@ struct Option: Sendable {
     /// A credential of a service with a new passphrase.
     static let newPassphraseCredential = Option(
         "new-passphrase-credential", value: .credential,
-        help: "read the new passphrase from the first line of a credential that the unit of this service gives it")
+        help: "read the new passphrase from the first line of the systemd credential NAME")
     /// Accepts a passphrase that would be refused.
     static let weakPassphrase = Option("weak-passphrase", help: "accept a new passphrase that is easy to guess")
     /// The name of a slot. It is not encrypted.

@@ -40,7 +40,7 @@ extension Command {
         ] + Option.credentials + [.acceptKeybag, .previousKeybag],
         examples: [
             .init(
-                "protectfs inspect \"$(protectfs path ~/documents/diary.txt)\"", "Show the encrypted file of a file."),
+                "protectfs inspect \"$(protectfs path ~/documents/diary.txt)\"", "Show what is stored of a file."),
             .init(
                 "protectfs inspect --volume ~/.documents /backup/ENCRYPTED-NAME",
                 "Show a file of a backup, with today's keys."),

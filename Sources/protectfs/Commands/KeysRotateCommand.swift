@@ -13,10 +13,10 @@ extension Command {
     static let keysRotate = Command(
         "keys rotate", .keys, [.volume], "Makes new class keys, and writes every file anew under them.",
         details: """
-            Afterwards an older copy of the keybag, with its passphrase, recovery code or device key, opens no file of
-            the volume as it is then. It still reads names, attributes and symbolic links, because their key cannot be
-            changed; for another one make a new volume and import the old one. Copies of the files that were made
-            before stay readable with it.
+            Afterwards an older copy of the keybag, with its passphrase, recovery code or device key, opens none of the
+            files that the volume then has. It still reads names, attributes and symbolic links, because their key
+            cannot be changed; for another one make a new volume and import the old one. Copies of the files that were
+            made before stay readable with it.
 
             If the volume is mounted, its daemon writes the files anew while programs use them; it must be unlocked at
             the beginning, and the rotation waits while it is locked. A mount with -o shared must be unmounted before.

@@ -50,7 +50,7 @@ extension Command {
             Option("all", help: "lock all of your mounts; as root, those of every user"),
             Option(
                 "reason", value: Value(name: "WORD", kind: .words(["command", "sleep"])), standard: "command",
-                help: "the reason in the record of the journal"),
+                help: "the reason in the record of the journal: command or sleep"),
             .json,
         ],
         examples: [

@@ -26,7 +26,7 @@ extension Command {
             Option("missing", help: "show where the name would be if it does not exist"),
         ],
         examples: [
-            .init("protectfs path ~/documents/diary.txt", "Show the encrypted file of a file."),
+            .init("protectfs path ~/documents/diary.txt", "Show where a file is stored in encrypted form."),
             .init("protectfs path --reverse ~/.documents/ENCRYPTED-NAME", "Show which file an encrypted one is."),
         ], usesKeys: false, run: PathCommand.run)
 }
