@@ -11,7 +11,7 @@ package enum LockTable {
 
     /// A process that has taken a flock(2).
     package struct Holder: Sendable, Hashable {
-        /// The process.
+        /// Its number, in the PID namespace of this process.
         package let process: Int32
         /// Its real user; nil if that cannot be seen.
         package let user: UInt32?

@@ -40,7 +40,7 @@ public struct LAError: CustomNSError, Hashable, Sendable {
         case notInteractive = -1004
     }
 
-    /// The reason.
+    /// Why it was refused.
     public let code: Code
 
     /// An error with a reason.

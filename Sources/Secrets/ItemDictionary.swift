@@ -26,7 +26,6 @@ struct ItemDictionary {
     /// access group is one of them, because items in it are stored without a group.
     private(set) var empty: Set<String> = []
     private(set) var synchronizable = Synchronizable.unsaid
-    /// The secret.
     private(set) var secret: Data?
     /// The value of `kSecAttrAccessible`, or the accessibility in `kSecAttrAccessControl`.
     private(set) var accessible: String?

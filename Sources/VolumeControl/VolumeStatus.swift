@@ -45,7 +45,7 @@ extension VolumeLockState: CustomStringConvertible {
 
 /// What a mount says of itself.
 public struct VolumeStatus: Sendable, Equatable {
-    /// The state.
+    /// Whether it is locked, and whether it ever was unlocked since it is mounted.
     public let state: VolumeLockState
     /// The state of class `completeWhenUserInactive`, which a lock leaves `unlocked` until its time has run out.
     public let inactiveState: VolumeLockState

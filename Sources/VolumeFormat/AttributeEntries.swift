@@ -11,7 +11,7 @@ package enum AttributeEntries {
     package struct Entry: Sendable {
         /// The full name.
         package var name: Range<Int>
-        /// The value.
+        /// Where its value is in the entries' bytes.
         package var value: Range<Int>
         /// All bytes of the entry.
         package var whole: Range<Int> { name.lowerBound - headLength..<value.upperBound }

@@ -17,7 +17,7 @@ package struct PageGeometry: Sendable, Hashable {
     /// Pages of the longest file, so that offsets fit in Int64.
     package static let maximumPages: UInt64 = (1 << 51) - 1
 
-    /// The suite.
+    /// Its nonce and tag are what a page has besides content.
     package let suite: CipherSuite
     /// Payload of a full block 0 (3932 or 3920).
     package let firstCapacity: Int

@@ -11,7 +11,7 @@ package struct TypeLengthValues: Sendable, Equatable {
     package struct Entry: Sendable, Equatable {
         /// What the value means. Each object has its own types.
         package var type: UInt16
-        /// The value.
+        /// Its bytes, without type and length.
         package var value: [UInt8]
 
         /// An entry.

@@ -34,7 +34,7 @@ package struct InspectedPage: Equatable, Sendable {
 
 /// Consecutive pages that are the same.
 package struct InspectedRun: Equatable, Sendable {
-    /// The pages.
+    /// Numbers of pages that are alike.
     package var pages: Range<UInt64>
     /// What each of them is.
     package var page: InspectedPage

@@ -8,7 +8,6 @@ internal import VolumeFormat
 enum BackingName {
     /// A directory's record.
     static let record = fixed(ReservedName.directoryRecord)
-    /// The keybag.
     static let keybag = fixed(ReservedName.keybag)
     /// The keybag from before the last change.
     static let previousKeybag = fixed(ReservedName.previousKeybag)

@@ -30,7 +30,6 @@ struct Value: Sendable {
     /// The completion in a shell.
     let kind: Kind
 
-    /// A file.
     static let file = Value(name: "FILE", kind: .path)
     /// A command that prints something.
     static let command = Value(name: "CMD", kind: .command)
@@ -198,7 +197,7 @@ struct Operand: Sendable {
         case any
     }
 
-    /// Its type.
+    /// What its value is, for help and completions.
     let value: Value
     /// How often it is given.
     let count: Count

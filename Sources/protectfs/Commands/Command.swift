@@ -32,7 +32,6 @@ struct Command: Sendable {
     let name: String
     /// Where the help lists it.
     let group: Group
-    /// Its operands.
     let operands: [Operand]
     /// One sentence.
     let summary: String
@@ -40,7 +39,6 @@ struct Command: Sendable {
     let details: String
     /// Options of which one must be given, as the usage line shows them; nil if none must.
     let requires: String?
-    /// Its options.
     let options: [Option]
     /// One or two ways to use it.
     let examples: [Example]

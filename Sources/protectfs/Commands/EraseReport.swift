@@ -7,7 +7,6 @@ import ProtectedVolume
 import VolumeFormat
 
 extension EraseRun {
-    /// The results.
     struct Report {
         let target: Target
         /// Overwritten and removed.

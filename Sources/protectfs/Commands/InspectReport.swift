@@ -131,7 +131,6 @@ struct InspectReport {
     /// An object that has nothing to verify but its name.
     mutating func showOther() -> ExitCode { finish(code(nil)) }
 
-    /// A directory.
     mutating func show(_ found: InspectedRecord) -> ExitCode {
         var record: [(String, JSONValue)] = [
             ("verifies", .bool(InspectWords.verifies(found.error))),

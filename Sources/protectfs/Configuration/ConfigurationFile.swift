@@ -5,7 +5,6 @@ import HostSystem
 
 /// A configuration file. It need not exist.
 struct ConfigurationFile: Sendable {
-    /// Its path.
     let path: HostPath
     /// Whether it is the administrator's.
     let isSystem: Bool

@@ -10,14 +10,11 @@ import VolumeFormat
 
 /// One line of a configuration file.
 struct Setting: Sendable {
-    /// The file.
     let file: HostPath
     /// The line's content.
     let line: ConfigurationText.Line
 
-    /// Its key.
     var key: ConfigurationKey { line.key }
-    /// Its value.
     var value: ConfigurationValue { line.value }
     /// The mount that it is for; nil for all.
     var mountPoint: HostPath? { line.mountPoint }

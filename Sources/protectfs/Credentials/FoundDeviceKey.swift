@@ -22,7 +22,6 @@ struct FoundDeviceKey: ~Copyable {
         self.problem = problem
     }
 
-    /// A key.
     init(_ key: consuming SecretKey, _ path: HostPath) {
         self.key = consume key
         self.path = path

@@ -62,6 +62,5 @@ final class DamageCount: Sendable {
     /// Adds one.
     func add() { count.withLock { $0 += 1 } }
 
-    /// The count.
     var value: Int { count.withLock { $0 } }
 }

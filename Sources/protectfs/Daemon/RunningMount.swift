@@ -16,11 +16,9 @@ final class RunningMount: Sendable {
     let request: MountRequest
     /// The volume's directory and the keybag it was mounted with.
     let access: CheckedVolume
-    /// The volume.
     let volume: Volume
-    /// The mount.
+    /// It serves the kernel's requests.
     let frontend: Frontend
-    /// Its log.
     let log: DaemonLog
     let point: MountPoint
     /// Delays after wrong credentials.

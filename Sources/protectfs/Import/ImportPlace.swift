@@ -12,7 +12,6 @@ import VolumeFormat
 final class ImportPlace {
     /// The volume as the user has named it.
     let volume: HostPath
-    /// The mount.
     let entry: MountEntry
     private let directory: HostPath
     private let privatePlace: HostPath?

@@ -6,7 +6,6 @@ import SecretStore
 import VolumeFormat
 
 extension SecretItem {
-    /// Its object.
     var object: ServicePath { .item(file) }
 
     /// The attributes as text, without those that the service uses itself. Numbers and flags are written as words, bytes as

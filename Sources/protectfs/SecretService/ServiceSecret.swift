@@ -6,7 +6,7 @@ import SodiumKit
 
 /// The structure `(oayays)`: session, parameters of the session's cipher, secret, media type.
 enum ServiceSecret {
-    /// Its type.
+    /// Its D-Bus signature: session, parameters, value, content type.
     static let signature = "(oayays)"
     private static let members = "oayays"
 

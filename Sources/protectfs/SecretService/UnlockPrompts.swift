@@ -6,9 +6,7 @@ import HostSystem
 
 /// The prompts that clients have been given and that are not completed yet. One thread uses it.
 final class UnlockPrompts {
-    /// A prompt.
     struct Prompt {
-        /// Its number.
         let number: UInt64
         /// The client that may show it.
         let client: String

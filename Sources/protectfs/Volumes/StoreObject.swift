@@ -18,12 +18,10 @@ struct StoreObject {
     let store: HostDirectory?
     /// The object's path from the store's root. Empty for the root, and without a store.
     let components: [EntryName]
-    /// Its status.
     let status: Status
     /// The directory that it is in, and its name there. Nil for the root of a store.
     let entry: (BackingDirectory, EntryName)?
 
-    /// Its type.
     var kind: FileKind { status.kind }
     /// Whether it is the root of a store.
     var isRoot: Bool { root != nil && components.isEmpty }
