@@ -27,6 +27,9 @@ import VolumeFormat
     static let attacks = [
         Attack("check of nested directories without records", nest(takeRecord), check),
         Attack("repair of nested directories without records", nest(takeRecord)) { try check($0, repairs: true) },
+        Attack("repair of nested directories of which every other one has no record", nest(takeEveryOtherRecord)) {
+            try check($0, repairs: true)
+        },
         Attack("check of nested directories with damaged records", nest(damageRecord), check),
         Attack("walk down nested directories without records", nest(takeRecord), walk),
         Attack("walk down nested directories with damaged records", nest(damageRecord), walk),
@@ -53,24 +56,75 @@ import VolumeFormat
         #expect(many < 5 * few, "\(few) calls, and \(many) for four times as much")
     }
 
+    /// What a repair says and logs.
+    @Test func textGrowsWithTheStore() throws {
+        func bytes(_ size: Int) throws -> Int {
+            let it = try TestVolume()
+            try Self.nest(name: String(repeating: "n", count: 100), Self.takeRecord)(it, size)
+            try it.volume.close()
+            let text = Lock(0)
+            let outcome = try CheckTests.check(it, it.directory) { options in
+                options.repairs = true
+                options.isConfirmed = { path in
+                    text.withLock { $0 += path.count }
+                    return false
+                }
+            }
+            let log = try it.directory.openDirectory(BackingName.lostAndFound)
+                .status(of: BackingName.known(Array("log".utf8))).size
+            return outcome.findings.reduce(Int(log)) { $0 + $1.path.count + $1.backingPath.count }
+                + text.withLock { $0 }
+        }
+        let (few, many) = (try bytes(100), try bytes(400))
+        #expect(many < 5 * few, "\(few) bytes, and \(many) for four times as much")
+    }
+
+    /// Directories without records in a directory without one: they are not all open at once.
+    @Test func repairNeedsFewDescriptors() throws {
+        let place = try TemporaryDirectory()
+        let it = try TestVolume(place.directory)
+        try it.mkdir("wide")
+        for number in 0..<200 { try it.mkdir("wide/\(number)") }
+        let nodes = try (0..<200).map { try it.node("wide/\($0)") }
+        for node in nodes { try Self.takeRecord(it.volume.directory(node)) }
+        try Self.takeRecord(it.volume.directory(it.node("wide")))
+        try it.volume.close()
+        let limited = try HostDirectory.open(path: place.path).limited(by: DescriptorQuota(files: 120, all: 120))
+        let outcome = try CheckTests.check(it, limited) { $0.repairs = true }
+        #expect(outcome.summary.remaining == 0)
+        #expect(!outcome.kinds.contains("store"))
+    }
+
     // MARK: stores
 
     /// Directories one in another, on whose records something is done from below.
     private static func nest(
-        _ change: @escaping @Sendable (BackingDirectory) throws -> Void
+        name: String = "d", _ change: @escaping @Sendable (BackingDirectory) throws -> Void
+    ) -> @Sendable (TestVolume, Int) throws -> Void {
+        nest(name: name) { (directory, _) in try change(directory) }
+    }
+
+    private static func nest(
+        name: String = "d", _ change: @escaping @Sendable (BackingDirectory, Int) throws -> Void
     ) -> @Sendable (TestVolume, Int) throws -> Void {
         { it, size in
             var nodes = [it.volume.root]
             for _ in 0..<size {
                 let above = nodes[nodes.count - 1]
                 nodes.append(
-                    try it.volume.mkdir(Array("d".utf8).span, in: above, mode: 0o755, caller: TestVolume.caller).node)
+                    try it.volume.mkdir(Array(name.utf8).span, in: above, mode: 0o755, caller: TestVolume.caller).node)
             }
-            for node in nodes.dropFirst().reversed() { try change(it.volume.directory(node)) }
+            for (depth, node) in nodes.enumerated().dropFirst().reversed() {
+                try change(it.volume.directory(node), depth)
+            }
         }
     }
 
     private static func takeRecord(_ directory: BackingDirectory) throws { try directory.unlink(BackingName.record) }
+
+    private static func takeEveryOtherRecord(_ directory: BackingDirectory, depth: Int) throws {
+        if depth % 2 == 1 { try takeRecord(directory) }
+    }
 
     private static func damageRecord(_ directory: BackingDirectory) throws {
         try directory.unlink(BackingName.record)

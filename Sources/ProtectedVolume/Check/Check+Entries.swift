@@ -7,7 +7,7 @@ internal import VolumeFormat
 
 extension Check {
     /// Checks a directory's record, names and crash leftovers, and queues its entries.
-    func look(atDirectory place: Place?, _ paths: ObjectPaths, _ above: Visit?, walked: [UInt8]) {
+    func look(atDirectory place: Place?, _ paths: ObjectPaths, _ above: Visit?, walked: TreePath?) {
         do throws(VolumeError) {
             let visit = try enter(place, above, paths, walked: walked)
             let node = visit.node
@@ -172,7 +172,7 @@ extension Check {
                 if try !holdsNewer(place.name, status, in: directory), tidy(place.name, directory, paths) { return }
             }
             if kind == .directory {
-                return add(.directory(place, paths, visit, walked: visit.place(of: entry)))
+                return add(.directory(place, paths, visit, walked: visit.walked(to: entry)))
             }
             if kind == .file, status.links > 1 {
                 if hasBeenSeen(status) { return advance(weight(of: status)) }
@@ -192,7 +192,7 @@ extension Check {
             defer { volume.forget(node, count: 1) }
             switch kind {
             case .file:
-                let isRead = visit.isSettled && recorder?.hasRead(paths.backing, status) ?? false
+                let isRead = visit.earlier.has(entry.bytes) && recorder?.hasRead(status) ?? false
                 look(atFile: node, place, status, paths, isRead: isRead)
             case .symlink:
                 count { $0.symlinks += 1 }

@@ -76,7 +76,7 @@ extension Check {
             }
         }
         if outcome.errors > 0 || outcome.hasFailed || outcome.isNewer || hasEvidence(node.inode) {
-            recorder?.note(findingIn: paths.backing)
+            recorder?.note(findingIn: status.inode)
         }
         outcome.errors += tellCrashEvidence(of: node, paths, isNewer: outcome.isNewer)
         if outcome.errors > 0, repairs, !outcome.isNewer, !paths.isKept, !hasNewerAttribute(node) {
@@ -94,7 +94,7 @@ extension Check {
     ) throws(VolumeError) {
         if let scope, scope.readsByEnds, !content.needsRepair { return }
         state.withLock { $0.summary.read += 1 }
-        let reading = ContentReading(content, behind: paths.backing)
+        let reading = ContentReading(content, behind: paths)
         if reading.isLong { ask(toHelp: reading) }
         reading.read(for: self)
         let found = reading.finish()

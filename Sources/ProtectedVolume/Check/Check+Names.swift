@@ -67,6 +67,8 @@ extension Check {
     private func isConfirmed(
         _ plain: [UInt8], of entry: EntryName, _ paths: ObjectPaths, in directory: BackingDirectory, _ id: ObjectID
     ) throws(VolumeError) -> Bool {
+        // Several paths may have the same shortened text, so none of them says which entry is meant.
+        guard paths.isShown else { return false }
         let isNamed = options.isConfirmed(UnverifiedName.withoutMarks(paths.visible))
         if isNamed, try !isClaimed(plain, besides: entry, in: directory, id) { return true }
         return options.isConfirmed(CheckOptions.confirmablePath(paths.visible))

@@ -16,7 +16,7 @@ extension Check {
     ) throws(VolumeError) -> ObjectID? {
         guard repairs else { return nil }
         let stored = try volume.below { () throws(Errno) in try Self.recordTarget(in: directory) }
-        let defaultClass = try strongestClass(of: directory, stored, place)
+        let defaultClass = try strongestClass(of: node, directory, stored, place)
         guard mayGoOn() else { return nil }
         var id = NameCipher.randomID()
         if place == nil {
@@ -101,39 +101,86 @@ extension Check {
     /// copied from this directory when they were made. If none of these is proven, the strongest class. The claim of the
     /// damaged record is not proven: it only makes the class stronger.
     private func strongestClass(
-        of directory: BackingDirectory, _ stored: [UInt8]?, _ place: Place?
+        of node: Node, _ directory: BackingDirectory, _ stored: [UInt8]?, _ place: Place?
     ) throws(VolumeError) -> ProtectionClass {
         var strongest: ProtectionClass?
         if let place { try Self.strengthen(&strongest, with: classOfParent(place.parent)) }
-        // If this is the root, directories without a default used its class, so their files count too. What this run has made of
-        // the parent's record comes from here, too: this directory had none then.
-        let isCovered = place.map { place in state.withLock { $0.rebuilt.contains(place.parent.inode) } } ?? false
-        var waiting = isCovered ? [] : [directory]
-        while let next = waiting.popLast(), strongest != .complete, mayGoOn() {
-            for entry in try volume.below({ () throws(Errno) in try next.entries() }) where strongest != .complete {
-                let kind = ReservedName.kind(of: entry.name.bytes.span)
-                guard kind == .encoded || kind == .long, let status = try volume.status(of: entry.name, in: next)
-                else { continue }
-                switch status.kind {
-                case .regular: Self.strengthen(&strongest, with: provenClass(of: entry.name, status, in: next))
-                case .directory:
-                    let child = try volume.below { () throws(Errno) in try next.openDirectory(entry.name) }
-                    let target = try volume.below { () throws(Errno) in try Self.recordTarget(in: child) }
-                    let record = target.flatMap { volume.names.record(target: $0) }
-                    if record?.known == .names {
-                        strongest = .complete
-                    } else if let known = record?.defaultClass {
-                        Self.strengthen(&strongest, with: known)
-                    } else {
-                        waiting.append(child)
-                    }
-                default: continue
-                }
-            }
-        }
+        if strongest != .complete { try Self.strengthen(&strongest, with: provenClass(below: directory, node.key)) }
         guard strongest != nil else { return .complete }
         Self.strengthen(&strongest, with: stored.flatMap { Self.claim($0) }?.protectionClass)
         return strongest ?? .complete
+    }
+
+    /// A directory of a look for proofs.
+    private struct Inside {
+        /// Nil if it has a record, so that nobody asks for its class again.
+        let key: InodeKey?
+        var strongest: ProtectionClass?
+        /// The directories in it that were not looked into.
+        var waiting: [DirectoryEntry] = []
+    }
+
+    /// The strongest class that something in a directory proves; nil for none.
+    ///
+    /// What is found of each directory without a record is kept until that directory is repaired, so that each is looked into once.
+    private func provenClass(below top: BackingDirectory, _ key: InodeKey) throws(VolumeError) -> ProtectionClass? {
+        if let known = state.withLock({ $0.proven.removeValue(forKey: key) }) { return known }
+        var way = Descent(from: top)
+        // If this is the root, directories without a default used its class, so their files count too.
+        var levels = [try look(inside: top, key)]
+        while mayGoOn() {
+            let deepest = levels.count - 1
+            // Then each of them has a part of that class.
+            if levels[deepest].strongest == .complete {
+                for level in levels.dropFirst() { keep(level, .complete) }
+                return .complete
+            }
+            guard let next = levels[deepest].waiting.popLast() else {
+                let done = levels.removeLast()
+                if levels.isEmpty { return done.strongest }
+                way.leave()
+                keep(done, done.strongest)
+                Self.strengthen(&levels[deepest - 1].strongest, with: done.strongest)
+                continue
+            }
+            let child = try volume.below { () throws(Errno) in
+                try way.enter(next)
+                return try way.directory()
+            }
+            let target = try volume.below { () throws(Errno) in try Self.recordTarget(in: child) }
+            let record = target.flatMap { volume.names.record(target: $0) }
+            let known = record?.known == .names ? .complete : record?.defaultClass
+            if known != nil {
+                way.leave()
+                Self.strengthen(&levels[deepest].strongest, with: known)
+            } else {
+                let status = try volume.below { () throws(Errno) in try child.status() }
+                levels.append(try look(inside: child, record == nil ? InodeKey(status) : nil))
+            }
+        }
+        return nil
+    }
+
+    private func keep(_ level: Inside, _ strongest: ProtectionClass?) {
+        guard let key = level.key else { return }
+        state.withLock { _ = $0.proven.updateValue(strongest, forKey: key) }
+    }
+
+    /// Looks at the files of a directory.
+    private func look(inside directory: BackingDirectory, _ key: InodeKey?) throws(VolumeError) -> Inside {
+        var inside = Inside(key: key)
+        for entry in try volume.below({ () throws(Errno) in try directory.entries() }) {
+            let kind = ReservedName.kind(of: entry.name.bytes.span)
+            guard kind == .encoded || kind == .long, let status = try volume.status(of: entry.name, in: directory)
+            else { continue }
+            switch status.kind {
+            case .regular: Self.strengthen(&inside.strongest, with: provenClass(of: entry.name, status, in: directory))
+            case .directory: inside.waiting.append(entry)
+            default: continue
+            }
+            if inside.strongest == .complete { break }
+        }
+        return inside
     }
 
     /// The default class of the parent; the strongest class if a newer version has set it, so that it is not known.

@@ -10,13 +10,13 @@ final class Visit: Sendable {
     let node: Node
     private let volume: Volume
     /// The directory above, which is known as long as this one. Nil for the root.
-    private let above: Visit?
+    private let above: InPlaceLock<Visit?>
     private let shown: Lock<ObjectPaths>
-    /// Its place in the order of the walk: the names as they were listed, which a repair may have changed.
-    let place: [UInt8]
-    /// Whether it and the directories above have not changed since an interrupted check began. The root's own changes do not
-    /// count, because nothing can be moved with it.
-    let isSettled: Bool
+    /// The names as they were listed, which a repair may have changed: its place in the order of the walk. Nil for the root.
+    private let walked: TreePath?
+    /// What an interrupted check has done in it. Nothing if it or a directory above has changed since that check began. The root's
+    /// own changes do not count, because nothing can be moved with it.
+    let earlier: WalkedPart
     /// What was found of records set aside here, once it was asked for.
     let judgedAsides = Lock<JudgedAsides?>(nil)
 
@@ -28,24 +28,28 @@ final class Visit: Sendable {
 
     /// Takes over a lookup of `node`, unless that is the root.
     init(
-        _ node: Node, _ volume: Volume, _ above: Visit?, _ paths: ObjectPaths, place: [UInt8] = [],
-        isSettled: Bool = true
+        _ node: Node, _ volume: Volume, _ above: Visit?, _ paths: ObjectPaths, walked: TreePath? = nil,
+        earlier: WalkedPart = .none
     ) {
-        self.place = place
-        self.isSettled = isSettled
+        self.walked = walked
+        self.earlier = earlier
         self.node = node
         self.volume = volume
-        self.above = above
+        self.above = InPlaceLock(above)
         shown = Lock(paths)
     }
 
-    /// The place of an entry in the order of the walk.
-    func place(of entry: EntryName) -> [UInt8] {
-        place.isEmpty ? Array(entry.bytes) : place + [UInt8(ascii: "/")] + Array(entry.bytes)
-    }
+    /// The directory's own place in the order of the walk.
+    var place: WalkPlace { WalkPlace(path: walked?.whole ?? []) }
+
+    /// The names as listed down to an entry.
+    func walked(to entry: EntryName) -> TreePath { TreePath(Array(entry.bytes), in: walked) }
 
     deinit {
         if node !== volume.root { volume.forget(node, count: 1) }
+        // Not by one call for each level, because a stack has an end.
+        var next = above.withLock { $0.take() }
+        while next != nil, isKnownUniquelyReferenced(&next) { next = next?.above.withLock { $0.take() } }
     }
 }
 
@@ -57,17 +61,18 @@ extension Check {
     /// The number of hard-linked files that are remembered. Further ones are checked under each name.
     private static var mostLinks: Int { 262_144 }
 
-    /// - Parameter walked: the directory's place in the order of the walk.
+    /// - Parameter walked: the names as listed.
     func enter(
-        _ place: Place?, _ above: Visit?, _ paths: ObjectPaths, walked: [UInt8] = []
+        _ place: Place?, _ above: Visit?, _ paths: ObjectPaths, walked: TreePath? = nil
     ) throws(VolumeError) -> Visit {
-        guard let place else { return Visit(volume.root, volume, nil, paths) }
+        guard let place else { return Visit(volume.root, volume, nil, paths, earlier: recorder?.earlierPart ?? .none) }
         let directory = try volume.directory(place.parent)
         guard let status = try volume.status(of: place.name, in: directory) else { throw .noEntry }
-        let isSettled = above?.isSettled ?? true && recorder?.isSettled(status) ?? false
+        let isSettled = recorder?.isSettled(status) ?? false
+        let earlier = isSettled ? walked.flatMap { above?.earlier.part(in: $0.name) } : nil
         return Visit(
-            try volume.entry(status, in: place.parent, place.name).node, volume, above, paths, place: walked,
-            isSettled: isSettled)
+            try volume.entry(status, in: place.parent, place.name).node, volume, above, paths, walked: walked,
+            earlier: earlier ?? .none)
     }
 
     /// Queues the names of a directory that follow `name`, in the order of their bytes.

@@ -14,7 +14,7 @@ internal import VolumeFormat
 package final class Check: Sendable {
     /// An item of the queue.
     enum Item: Sendable {
-        case directory(Place?, ObjectPaths, Visit?, walked: [UInt8])
+        case directory(Place?, ObjectPaths, Visit?, walked: TreePath?)
         /// The names of a directory behind one, in the order of their bytes.
         case names(Visit, after: EntryName?)
         /// A part of these names. The rest goes back to the queue.
@@ -42,6 +42,8 @@ package final class Check: Sendable {
         var restored: Set<UInt64> = []
         /// The directories whose record this run has made.
         var rebuilt: Set<UInt64> = []
+        /// For directories without records, the strongest class that something in them proves.
+        var proven: [InodeKey: ProtectionClass?] = [:]
         /// The overflow objects to which something refers; nil if there are too many to remember.
         var overflow: Set<ObjectID>? = []
         /// What a session that ended with a crash may have left.
@@ -140,7 +142,7 @@ package final class Check: Sendable {
         }
         if let scope { options.decided(scope.reach) }
         if scope?.reach == .nothing { return state.withLock { $0.summary } }
-        let queue = CheckQueue<Item, Report>(.directory(nil, ObjectPaths(), nil, walked: [])) { found in
+        let queue = CheckQueue<Item, Report>(.directory(nil, ObjectPaths(), nil, walked: nil)) { found in
             switch found {
             case .finding(let finding): report(finding)
             case .repair(let repair): repaired(repair)
@@ -207,10 +209,11 @@ package final class Check: Sendable {
     /// The first place that is not done.
     private var place: WalkPlace {
         switch queue.first {
-        case .directory(_, _, _, let walked): WalkPlace(path: walked)
+        case .directory(_, _, _, let walked): WalkPlace(path: walked?.whole ?? [])
         case .names(let visit, let name):
-            name.map { WalkPlace.behind(visit.place(of: $0)) } ?? WalkPlace(path: visit.place)
-        case .entries(let visit, let names): WalkPlace(path: names.first.map(visit.place) ?? visit.place)
+            name.map { WalkPlace.behind(visit.walked(to: $0).whole) } ?? visit.place
+        case .entries(let visit, let names):
+            names.first.map { WalkPlace(path: visit.walked(to: $0).whole) } ?? visit.place
         // Its file is done.
         case .content(let reading): reading.place
         case nil: .end
@@ -351,26 +354,6 @@ package final class Check: Sendable {
         if hasSeenAll { try states.endToleration() }
         summary.closedEpochs = true
         return summary
-    }
-}
-
-/// The visible and the backing path of an object.
-struct ObjectPaths: Sendable {
-    /// The path that users see.
-    var visible: [UInt8] = []
-    /// The path in the backing store.
-    var backing: [UInt8] = []
-    /// Whether the object's directory has a newer record. The object is checked, and neither it nor its name is changed.
-    var isKept = false
-    /// Whether this is a directory with a newer record.
-    var keepsEntries = false
-
-    /// The paths of an entry of this directory.
-    func appending(_ name: [UInt8], _ entry: EntryName) -> ObjectPaths {
-        let slash = [UInt8(ascii: "/")]
-        return ObjectPaths(
-            visible: visible.isEmpty ? name : visible + slash + name,
-            backing: backing.isEmpty ? Array(entry.bytes) : backing + slash + Array(entry.bytes), isKept: keepsEntries)
     }
 }
 

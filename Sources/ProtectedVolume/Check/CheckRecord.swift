@@ -1,6 +1,6 @@
 // What an interrupted check has done, so that a later one can continue: the file `UUID.check` beside the state file.
 //
-// It has no names in plaintext: the position is a backing path, and files with findings are hashes of theirs.
+// It has no names in plaintext: the position is a backing path, and files with findings are inode numbers.
 
 internal import BackingStore
 package import HostSystem
@@ -16,6 +16,8 @@ struct CheckRecord: Equatable, Sendable {
     static let mostBytes = headerLength + longestPosition + 8 * mostFindings + hashLength
     private static let headerLength = 96
     private static let hashLength = 32
+    /// Records of version 1 had hashes of paths for inode numbers.
+    private static let version: UInt32 = 2
 
     var volumeID: VolumeID
     /// What both runs must have in common.
@@ -26,7 +28,7 @@ struct CheckRecord: Equatable, Sendable {
     var written: Int64
     /// Everything before this place in the order of the walk is done.
     var position: WalkPlace
-    /// The files in whose content something was found: they are read again.
+    /// The inodes of the files in whose content something was found: they are read again.
     var findings: Set<UInt64>
 
     init(_ volumeID: VolumeID, _ terms: CheckTerms, started: Int64) {
@@ -42,7 +44,7 @@ struct CheckRecord: Equatable, Sendable {
     init?(parsing bytes: Span<UInt8>) {
         let end = bytes.count - Self.hashLength
         guard end >= Self.headerLength, bytes.count <= Self.mostBytes, bytes.hasText("PFSCHECK"),
-            bytes.littleEndian(at: 8, as: UInt32.self) == 1
+            bytes.littleEndian(at: 8, as: UInt32.self) == Self.version
         else { return nil }
         let hash = hash256(bytes.extracting(0..<end))
         let place = Int(bytes.littleEndian(at: 80, as: UInt32.self))
@@ -65,7 +67,7 @@ struct CheckRecord: Equatable, Sendable {
         var result = [UInt8](repeating: 0, count: end + Self.hashLength)
         var bytes = result.mutableSpan
         bytes.copyText("PFSCHECK", to: 0)
-        bytes.storeLittleEndian(UInt32(1), at: 8)
+        bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(terms.options, at: 12)
         volumeID.store(into: &bytes, at: 16)
         bytes.storeLittleEndian(started, at: 32)
@@ -76,8 +78,8 @@ struct CheckRecord: Equatable, Sendable {
         bytes.storeLittleEndian(UInt32(findings.count), at: 84)
         bytes.storeLittleEndian(terms.keys, at: 88)
         bytes.copy(position.path.span, to: Self.headerLength)
-        for (index, hash) in findings.enumerated() {
-            bytes.storeLittleEndian(hash, at: Self.headerLength + position.path.count + 8 * index)
+        for (index, inode) in findings.enumerated() {
+            bytes.storeLittleEndian(inode, at: Self.headerLength + position.path.count + 8 * index)
         }
         let hash = hash256(bytes.span.extracting(0..<end))
         bytes.copy(hash.span, to: end)
@@ -115,7 +117,7 @@ struct WalkPlace: Equatable, Sendable {
     /// The place behind an object and everything below it.
     static func behind(_ path: [UInt8]) -> WalkPlace { WalkPlace(path: path + [0]) }
 
-    static func precedes(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+    static func precedes(_ one: some Sequence<UInt8>, _ other: some Sequence<UInt8>) -> Bool {
         one.lexicographicallyPrecedes(other) { rank($0) < rank($1) }
     }
 
@@ -123,6 +125,30 @@ struct WalkPlace: Equatable, Sendable {
 
     /// The end of a component comes before every byte of a name.
     private static func rank(_ byte: UInt8) -> Int { byte == UInt8(ascii: "/") ? 0 : Int(byte) + 1 }
+}
+
+/// What an interrupted check has done below a directory.
+enum WalkedPart: Sendable {
+    case none, all
+    /// What precedes a place, given as names from this directory on.
+    case before(ArraySlice<UInt8>)
+
+    /// Whether it has done a file of this directory.
+    func has(_ name: some Collection<UInt8>) -> Bool {
+        switch self {
+        case .none: false
+        case .all: true
+        case .before(let place): WalkPlace.precedes(name, place)
+        }
+    }
+
+    /// What it has done below a directory of this one.
+    func part(in name: some Collection<UInt8>) -> WalkedPart {
+        guard case .before(let place) = self else { return self }
+        let rest = place.dropFirst(name.count)
+        guard rest.first == UInt8(ascii: "/"), place.starts(with: name) else { return has(name) ? .all : .none }
+        return .before(rest.dropFirst())
+    }
 }
 
 /// Why a check that was asked to continue an earlier one reads everything.

@@ -89,22 +89,24 @@ final class CheckRecorder: Sendable {
         earlier.map { status.changed.seconds < $0.started } ?? false
     }
 
-    /// Whether an interrupted check has read a file without a finding. The caller knows that its directory is settled.
+    /// What an interrupted check has done below the root.
+    var earlierPart: WalkedPart { earlier.map { .before($0.position.path[...]) } ?? .none }
+
+    /// Whether an interrupted check has read a file without a finding. The caller knows that it has done the file (`WalkedPart`).
     ///
     /// A file with several names may have been left out at this one, because a worker had begun it at another.
-    func hasRead(_ path: [UInt8], _ status: Status) -> Bool {
+    func hasRead(_ status: Status) -> Bool {
         guard let earlier, status.links == 1, isSettled(status) else { return false }
-        return WalkPlace.precedes(path, earlier.position.path) && !earlier.findings.contains(CheckTerms.hash(path))
+        return !earlier.findings.contains(status.inode)
     }
 
     // MARK: recording
 
     /// Notes a finding in a file's content, before the file's item ends.
-    func note(findingIn path: [UInt8]) {
-        let hash = CheckTerms.hash(path)
+    func note(findingIn inode: UInt64) {
         state.withLock { state in
             guard !state.isFinal else { return }
-            state.record.findings.insert(hash)
+            state.record.findings.insert(inode)
             // The last written record does not know of it, and is before it.
             if state.record.findings.count > CheckRecord.mostFindings { state.isFinal = true }
         }

@@ -50,19 +50,21 @@ final class ContentReading: Sendable {
     }
 
     let content: FileContent
-    /// The place behind the file in the order of the walk.
-    let place: WalkPlace
+    private let paths: ObjectPaths
     private let size: UInt64
     private let blocks: UInt64
     private let state = Lock(State())
     private let changed = Condition()
 
-    init(_ content: FileContent, behind path: [UInt8]) {
+    init(_ content: FileContent, behind paths: ObjectPaths) {
         self.content = content
-        place = .behind(path)
+        self.paths = paths
         size = content.size
         blocks = content.geometry.blocks(holding: 0..<size).upperBound
     }
+
+    /// The place behind the file in the order of the walk.
+    var place: WalkPlace { .behind(paths.wholeBacking) }
 
     /// Whether other workers can help.
     var isLong: Bool { blocks > 2 * Self.partBlocks }

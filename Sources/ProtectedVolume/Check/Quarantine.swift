@@ -142,10 +142,15 @@ final class Quarantine: Sendable {
 
     /// Control characters and backslashes as `\ooo`.
     static func escaped(_ path: [UInt8]) -> [UInt8] {
-        path.flatMap { byte -> [UInt8] in
-            guard byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "\\") else { return [byte] }
+        var text: [UInt8] = []
+        for byte in path {
+            if byte >= 0x20, byte != 0x7F, byte != UInt8(ascii: "\\") {
+                text.append(byte)
+                continue
+            }
             let octal = String(byte, radix: 8)
-            return Array(("\\" + String(repeating: "0", count: 3 - octal.count) + octal).utf8)
+            text += Array(("\\" + String(repeating: "0", count: 3 - octal.count) + octal).utf8)
         }
+        return text
     }
 }

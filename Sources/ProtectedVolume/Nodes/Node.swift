@@ -77,6 +77,15 @@ package final class Node: Sendable {
         self.nodesWithCachedPages = nodesWithCachedPages
     }
 
+    deinit {
+        guard directory != nil else { return }
+        // Not by one call for each directory above, because a stack has an end.
+        var next = takeParent()
+        while next != nil, isKnownUniquelyReferenced(&next) { next = next?.takeParent() }
+    }
+
+    private func takeParent() -> Node? { state.withLock { $0.place.take()?.parent } }
+
     /// The inode number of the backing store, which programs see.
     package var inode: UInt64 { key.inode }
 
