@@ -11,20 +11,42 @@ package struct Descent {
         var directory: BackingDirectory?
     }
 
-    /// Coming back opens so many at once, so walks of deep trees do not take many more calls.
-    private static let mostOpen = 64
+    /// How many of the deepest directories are open. Coming back opens so many at once.
+    private static let deepestOpen = 32
+    /// How many of those above them are open, too. They are spread over the whole way, so coming back does not begin at its top.
+    private static let mostMarks = 32
 
     private let top: BackingDirectory
     private var levels: [Level] = []
+    /// The distance from one open directory above to the next.
+    private var stride = 1
 
     /// A way that begins at `top`.
     package init(from top: BackingDirectory) { self.top = top }
 
     /// Goes down into a directory of the deepest one.
     package mutating func enter(_ entry: DirectoryEntry) throws(Errno) {
-        let directory = try directory().openDirectory(entry.name)
-        levels.append(Level(name: entry.name, inode: entry.inode, directory: directory))
-        if levels.count > Self.mostOpen { levels[levels.count - 1 - Self.mostOpen].directory = nil }
+        add(Level(name: entry.name, inode: entry.inode, directory: try directory().openDirectory(entry.name)))
+    }
+
+    /// Goes down into a directory of the deepest one that the caller has opened.
+    package mutating func enter(_ name: EntryName, _ directory: BackingDirectory) throws(Errno) {
+        add(Level(name: name, inode: try directory.status().inode, directory: directory))
+    }
+
+    private mutating func add(_ level: Level) {
+        levels.append(level)
+        let above = levels.count - 1 - Self.deepestOpen
+        guard above >= 0 else { return }
+        if !isOpen(above) { levels[above].directory = nil }
+        guard above / stride >= Self.mostMarks else { return }
+        stride *= 2
+        for index in 0...above where !isOpen(index) { levels[index].directory = nil }
+    }
+
+    /// Whether a level stays open at this depth.
+    private func isOpen(_ index: Int) -> Bool {
+        index % stride == 0 || index >= levels.count - Self.deepestOpen
     }
 
     /// Goes up.
@@ -42,7 +64,7 @@ package struct Descent {
         for index in start..<levels.count {
             current = try current.openDirectory(levels[index].name)
             guard try current.status().inode == levels[index].inode else { throw .ENOENT }
-            if index >= levels.count - Self.mostOpen { levels[index].directory = current }
+            if isOpen(index) { levels[index].directory = current }
         }
         return current
     }

@@ -253,8 +253,13 @@ extension MemoryStore.State {
 
     /// Whether `directory` is `ancestor` or below it.
     func isInside(_ directory: Int, _ ancestor: Int) -> Bool {
-        if directory == ancestor { return true }
-        guard let entries = live.objects[ancestor]?.entries.values else { return false }
-        return entries.contains { live.objects[$0.object]?.kind == .directory && isInside(directory, $0.object) }
+        // Not by one call for each level, because a stack has an end.
+        var waiting = [ancestor]
+        while let next = waiting.popLast() {
+            if next == directory { return true }
+            guard let object = live.objects[next], object.kind == .directory else { continue }
+            waiting += object.entries.values.map(\.object)
+        }
+        return false
     }
 }

@@ -95,6 +95,28 @@ import VolumeFormat
         #expect(!outcome.kinds.contains("store"))
     }
 
+    /// Nothing calls itself for each level.
+    @Test func deeperThanAStack() throws {
+        let it = try TestVolume()
+        try Self.nest(Self.takeRecord)(it, 1500)
+        try it.volume.close()
+        let thread = try #require(
+            BackgroundThread(name: "small stack", stackSize: 256 << 10) {
+                #expect(throws: Never.self) {
+                    let outcome = try CheckTests.check(it, it.directory, threads: 1) { $0.repairs = true }
+                    #expect(outcome.summary.directories == 1501 && outcome.summary.remaining == 0)
+                    let ring = try it.keys.ring()
+                    try it.keys.unlock(ring)
+                    let states = StateFileStore(directory: it.states.root, volumeID: ring.volumeID)
+                    let rotated = try KeyRotation.run(
+                        directory: it.directory.reopen(), keys: ring, states: states, advance: { _ in true },
+                        notice: { _ in }, report: { Issue.record("\($0.count): \($1)") })
+                    #expect(rotated.failed == 0)
+                }
+            })
+        thread.join()
+    }
+
     // MARK: stores
 
     /// Directories one in another, on whose records something is done from below.

@@ -63,14 +63,46 @@ package final class KeyRotation {
         let volume = try Volume(
             directory: directory, keys: keys, state: states, options: VolumeOptions(), report: notice)
         let rotation = KeyRotation(volume, advance: advance, report: report)
-        _ = rotation.visit(volume.root, [])
+        rotation.rewriteAll()
         try volume.close()
         return rotation.summary
     }
 
-    /// Visits the entries of a directory. False after an interruption.
-    private func visit(_ directory: Node, _ path: [UInt8]) -> Bool {
-        // The whole listing comes first, because the rewriting changes the directory.
+    private func rewriteAll() {
+        // Not one call for each level, because a stack has an end.
+        var path: [UInt8] = []
+        // Of each level: the names that were not visited, and the length of the path above.
+        var levels = [(directory: volume.root, names: names(in: volume.root, path), length: 0)]
+        while var level = levels.popLast() {
+            guard !summary.isInterrupted, let name = level.names.popLast() else {
+                if level.directory !== volume.root { volume.forget(level.directory, count: 1) }
+                path.removeLast(path.count - level.length)
+                continue
+            }
+            levels.append(level)
+            guard advance(progress) else {
+                summary.isInterrupted = true
+                continue
+            }
+            let length = path.count
+            path += (path.isEmpty ? [] : [UInt8(ascii: "/")]) + name
+            do throws(VolumeError) {
+                let node = try volume.lookup(name.span, in: level.directory).node
+                if node.kind == .directory {
+                    levels.append((node, names(in: node, path), length))
+                    continue
+                }
+                defer { volume.forget(node, count: 1) }
+                if node.kind == .file { try rewrite(node) }
+            } catch {
+                fail(path, error)
+            }
+            path.removeLast(path.count - length)
+        }
+    }
+
+    /// All names of a directory, the last one first. The whole listing comes before the rewriting, which changes the directory.
+    private func names(in directory: Node, _ path: [UInt8]) -> [[UInt8]] {
         var names: [[UInt8]] = []
         do throws(VolumeError) {
             try volume.list(directory, from: 0, attributes: .none) { entry in
@@ -80,26 +112,7 @@ package final class KeyRotation {
         } catch {
             fail(path, error)
         }
-        for name in names {
-            guard advance(progress) else {
-                summary.isInterrupted = true
-                return false
-            }
-            let below = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
-            do throws(VolumeError) {
-                let node = try volume.lookup(name.span, in: directory).node
-                defer { volume.forget(node, count: 1) }
-                switch node.kind {
-                case .directory: guard visit(node, below) else { return false }
-                case .file: try rewrite(node)
-                default: break
-                }
-            } catch {
-                fail(below, error)
-            }
-            if summary.isInterrupted { return false }
-        }
-        return true
+        return names.reversed()
     }
 
     private func rewrite(_ node: Node) throws(VolumeError) {

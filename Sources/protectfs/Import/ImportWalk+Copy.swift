@@ -12,23 +12,19 @@ extension ImportWalk {
     /// Copies everything that is missing, and makes it durable.
     func copy() throws(CommandFailure) {
         try begin("copying")
-        try copyContents(source, target, [])
+        try walk { (both, path) throws(CommandFailure) in
+            try attempt(path) { () throws(Errno) in try removeLeftovers(both.from, both.to) }
+        } visit: { (place, status) throws(CommandFailure) in
+            if status.kind == .directory { return try makeDirectory(place) }
+            try attempt(place.path) { () throws(Errno) in try copyObject(place, status) }
+            return nil
+        } end: { (both, path, status) throws(CommandFailure) in
+            try attempt(path) { () throws(Errno) in try finish(both, status) }
+        }
         try synchronize()
     }
 
     private static let mark = Array("\(UnfinishedName.importMark)".utf8)
-
-    private func copyContents(
-        _ from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName]
-    ) throws(CommandFailure) {
-        try attempt(path) { () throws(Errno) in try removeLeftovers(from, to) }
-        try forEach(in: from, to, path) { (place, status) throws(CommandFailure) in
-            switch status.kind {
-            case .directory: try copyDirectory(place, status)
-            default: try attempt(place.path) { () throws(Errno) in try copyObject(place, status) }
-            }
-        }
-    }
 
     /// Removes files of an import that was killed. The lock on the target says that none is running.
     private func removeLeftovers(_ from: BackingDirectory, _ to: BackingDirectory) throws(Errno) {
@@ -38,8 +34,8 @@ extension ImportWalk {
         }
     }
 
-    private func copyDirectory(_ place: Place, _ status: Status) throws(CommandFailure) {
-        var both: (from: BackingDirectory, to: BackingDirectory)?
+    private func makeDirectory(_ place: Place) throws(CommandFailure) -> Both? {
+        var both: Both?
         try attempt(place.path) { () throws(Errno) in
             do throws(Errno) {
                 try place.to.createDirectory(place.name, mode: Self.unfinished)
@@ -51,26 +47,27 @@ extension ImportWalk {
             }
             // ENOTDIR if the volume has another object of this name.
             let to = try openTarget(place)
-            both = (try place.from.openDirectory(place.name), to)
+            both = Both(from: try place.from.openDirectory(place.name), to: to)
         }
-        guard let both else { return }
-        try copyContents(both.from, both.to, place.path)
-        // Not earlier, because a copy into the directory changes its times, and its mode may forbid it.
-        try attempt(place.path) { () throws(Errno) in
-            let isMarked = try both.to.attributeNames().contains(Self.mark)
-            // A directory that somebody else has made stays as open or closed as it is.
-            let present = try both.to.status()
-            guard isMarked || Self.isUnfinished(present) || replaces else { return }
-            try takeMetadata(of: both.from, to: both.to, status)
-            if isMarked {
-                // A kill between these steps leaves a mode that says it too.
-                let mode = try both.to.status().mode & 0o7777
-                try both.to.setMode(Self.unfinished)
-                try both.to.removeAttribute(Self.mark)
-                try both.to.setMode(mode)
-            }
-            if syncsEach { try both.to.synchronize() }
+        return both
+    }
+
+    /// Gives a copied directory its metadata. Not earlier, because a copy into the directory changes its times, and its mode may
+    /// forbid it.
+    private func finish(_ both: Both, _ status: Status) throws(Errno) {
+        let isMarked = try both.to.attributeNames().contains(Self.mark)
+        // A directory that somebody else has made stays as open or closed as it is.
+        let present = try both.to.status()
+        guard isMarked || Self.isUnfinished(present) || replaces else { return }
+        try takeMetadata(of: both.from, to: both.to, status)
+        if isMarked {
+            // A kill between these steps leaves a mode that says it too.
+            let mode = try both.to.status().mode & 0o7777
+            try both.to.setMode(Self.unfinished)
+            try both.to.removeAttribute(Self.mark)
+            try both.to.setMode(mode)
         }
+        if syncsEach { try both.to.synchronize() }
     }
 
     /// The mode of a directory of this command whose copy has not ended. No other program makes directories with it.

@@ -12,49 +12,46 @@ extension ImportWalk {
     func verify(mends: Bool) throws(CommandFailure) {
         self.mends = mends
         try begin("comparing")
-        try verifyContents(source, target, [])
+        try walk(visit: compare) { (both, path, status) throws(CommandFailure) in
+            // Not earlier, because a file that is made anew changes the times of its directory.
+            try attempt(path) { () throws(Errno) in
+                if let before = remade.removeValue(forKey: path), before.stored == status.stored {
+                    try both.to.setOwnTimes(accessed: status.accessed, modified: status.stored)
+                    if syncsEach { try both.to.synchronize() }
+                }
+                try compareMetadata(both.from, both.to, status, try both.to.status(), path)
+            }
+        }
         if mends { try synchronize() }
     }
 
-    private func verifyContents(
-        _ from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName]
-    ) throws(CommandFailure) {
-        try forEach(in: from, to, path) { (place, status) throws(CommandFailure) in
-            var below: (from: BackingDirectory, to: BackingDirectory, present: Status)?
-            try attempt(place.path) { () throws(Errno) in
-                let present: Status
-                do throws(Errno) { present = try to.status(of: place.name) } catch {
-                    guard error == .ENOENT else { throw error }
-                    // The first pass has said why.
-                    return report.differ(place.path, "is missing in the volume")
-                }
-                guard present.kind == status.kind else {
-                    return report.differ(place.path, "is of another kind in the volume")
-                }
-                if status.kind == .directory {
-                    below = (try from.openDirectory(place.name), try openTarget(place), present)
-                    return
-                }
-                if status.links > 1, !isSameLink(status, present) {
-                    return report.differ(place.path, "is not a hard link to the same file as in the source")
-                }
-                if status.kind == .regular {
-                    try compareFile(place, status, present)
-                } else {
-                    try compareOther(place, status, present)
-                }
+    /// Compares an object, or opens a directory to compare what is in it.
+    private func compare(_ place: Place, _ status: Status) throws(CommandFailure) -> Both? {
+        var below: Both?
+        try attempt(place.path) { () throws(Errno) in
+            let present: Status
+            do throws(Errno) { present = try place.to.status(of: place.name) } catch {
+                guard error == .ENOENT else { throw error }
+                // The first pass has said why.
+                return report.differ(place.path, "is missing in the volume")
             }
-            guard let below else { return }
-            try verifyContents(below.from, below.to, place.path)
-            // Not earlier, because a file that is made anew changes the times of its directory.
-            try attempt(place.path) { () throws(Errno) in
-                if remade.remove(place.path) != nil, below.present.stored == status.stored {
-                    try below.to.setOwnTimes(accessed: status.accessed, modified: status.stored)
-                    if syncsEach { try below.to.synchronize() }
-                }
-                try compareMetadata(below.from, below.to, status, try below.to.status(), place.path)
+            guard present.kind == status.kind else {
+                return report.differ(place.path, "is of another kind in the volume")
+            }
+            if status.kind == .directory {
+                below = Both(from: try place.from.openDirectory(place.name), to: try openTarget(place))
+                return
+            }
+            if status.links > 1, !isSameLink(status, present) {
+                return report.differ(place.path, "is not a hard link to the same file as in the source")
+            }
+            if status.kind == .regular {
+                try compareFile(place, status, present)
+            } else {
+                try compareOther(place, status, present)
             }
         }
+        return below
     }
 
     private func isSameLink(_ status: Status, _ present: Status) -> Bool {
@@ -82,7 +79,8 @@ extension ImportWalk {
             guard mends, isLost || replaces, !isSecond, status.links == 1 else {
                 return report.differ(place.path, "differs at byte \(difference.offset)")
             }
-            remade.insert(Array(place.path.dropLast()))
+            let above = Array(place.path.dropLast())
+            if remade[above] == nil { remade[above] = try place.to.status() }
             try make(place, status, mode: .replace)
             report.again += 1
             return try compareFile(place, status, try place.to.status(of: place.name), isSecond: true)

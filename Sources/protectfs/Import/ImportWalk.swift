@@ -20,6 +20,12 @@ final class ImportWalk {
         let path: [EntryName]
     }
 
+    /// A directory of the source, and its copy.
+    struct Both {
+        let from: BackingDirectory
+        let to: BackingDirectory
+    }
+
     /// The object of a hard link.
     struct Identity: Hashable {
         let device: UInt64
@@ -53,8 +59,8 @@ final class ImportWalk {
     var otherPiece = [UInt8](repeating: 0, count: pieceSize)
     /// Whether the comparison copies again what a crash has cut off.
     var mends = false
-    /// The directories in which the comparison has made a file anew.
-    var remade: Set<[EntryName]> = []
+    /// The directories in which the comparison has made a file anew, as they were before.
+    var remade: [[EntryName]: Status] = [:]
     /// Attributes that the volume does not take.
     var refused: Set<[UInt8]> = []
     private var total: (objects: UInt64, bytes: UInt64) = (0, 0)
@@ -98,25 +104,41 @@ final class ImportWalk {
     func begin(_ doing: String) throws(CommandFailure) {
         if report.progress.isShown, total.objects == 0 {
             report.progress.show("looking at the source")
-            try count(source, 0)
+            try count()
         }
         self.doing = doing
         done = (0, 0)
         estimate = Estimate()
     }
 
-    private func count(_ directory: BackingDirectory, _ depth: Int) throws(CommandFailure) {
+    private func count() throws(CommandFailure) {
+        var way = Descent(from: source)
+        // The directories of each level that were not counted.
+        var waiting = [try count(in: source)]
+        while var level = waiting.popLast() {
+            guard let next = level.popLast() else {
+                way.leave()
+                continue
+            }
+            waiting.append(level)
+            guard (try? way.enter(next)) != nil, let directory = try? way.directory() else { continue }
+            waiting.append(try count(in: directory))
+        }
+    }
+
+    /// - Returns: the directories in it.
+    private func count(in directory: BackingDirectory) throws(CommandFailure) -> [DirectoryEntry] {
+        var below: [DirectoryEntry] = []
         for entry in (try? directory.entries()) ?? [] {
             try checkInterruption()
             guard let status = try? directory.status(of: entry.name), status.device == sourceDevice else { continue }
             total.objects += 1
             if status.kind == .regular { total.bytes += status.size }
-            if status.kind == .directory, Self.isReadable(status),
-                let below = try? directory.openDirectory(entry.name)
-            {
-                try count(below, depth + 1)
+            if status.kind == .directory, Self.isReadable(status) {
+                below.append(DirectoryEntry(name: entry.name, inode: status.inode, kind: .directory))
             }
         }
+        return below
     }
 
     /// One more object is done.
@@ -179,30 +201,78 @@ final class ImportWalk {
         }
     }
 
-    /// Calls `body` with every object of a directory that is to be copied. What cannot be copied is reported.
-    func forEach(
-        in from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName],
-        _ body: (Place, Status) throws(CommandFailure) -> Void
+    /// Walks through the source and the volume. Not by one call for each level, because a stack has an end, and so have descriptors.
+    ///
+    /// - Parameters:
+    ///   - begin: is called with each directory before its objects.
+    ///   - visit: is called with every object that is to be copied. What cannot be copied is reported. Returns the directories to go
+    ///     into, if the object is one.
+    ///   - end: is called with each such directory after its objects, and with its status from before.
+    func walk(
+        begin: (Both, _ path: [EntryName]) throws(CommandFailure) -> Void = { _, _ in },
+        visit: (Place, Status) throws(CommandFailure) -> Both?,
+        end: (Both, _ path: [EntryName], Status) throws(CommandFailure) -> Void
     ) throws(CommandFailure) {
-        for entry in entries(of: from, path) {
-            try checkInterruption()
-            let place = Place(from: from, to: to, name: entry.name, path: path + [entry.name])
-            let status: Status
-            do throws(Errno) { status = try from.status(of: entry.name) } catch {
-                // It may have been removed while the source was listed. Some network file systems list what nobody can open.
-                let isListed = error != .ENOENT || (try? from.entries())?.contains { $0.name == entry.name } ?? true
-                if isListed { report.fail(place.path, Self.reason(error)) }
+        var (from, to) = (Descent(from: source), Descent(from: target))
+        var path: [EntryName] = []
+        // Of each level: the objects that were not visited, and the status of the directory, if it is not the top.
+        var levels: [(waiting: [DirectoryEntry], status: Status?)] = []
+        try begin(Both(from: source, to: target), path)
+        levels.append((entries(of: source, path).reversed(), nil))
+        while var level = levels.popLast() {
+            var both: Both?
+            // It may have been moved while it was closed.
+            try attempt(path) { () throws(Errno) in both = Both(from: try from.directory(), to: try to.directory()) }
+            guard let both, let entry = level.waiting.popLast() else {
+                guard let status = level.status else { continue }
+                if let both { try end(both, path, status) }
+                advance()
+                path.removeLast()
+                from.leave()
+                to.leave()
                 continue
             }
-            if status.device != sourceDevice {
-                report.skip(place.path, "is on another file system; import that one by itself")
-            } else if !Self.isReadable(status) {
-                report.fail(place.path, "its own mode forbids reading it")
-            } else {
-                try body(place, status)
-                advance()
+            levels.append(level)
+            try checkInterruption()
+            let place = Place(from: both.from, to: both.to, name: entry.name, path: path + [entry.name])
+            guard let status = readableStatus(of: place) else { continue }
+            var isEntered = false
+            if let below = try visit(place, status) {
+                try attempt(place.path) { () throws(Errno) in
+                    try to.enter(place.name, below.to)
+                    do throws(Errno) { try from.enter(place.name, below.from) } catch {
+                        to.leave()
+                        throw error
+                    }
+                    isEntered = true
+                }
+                if isEntered {
+                    path.append(place.name)
+                    try begin(below, path)
+                    levels.append((entries(of: below.from, path).reversed(), status))
+                }
             }
+            if !isEntered { advance() }
         }
+    }
+
+    /// Nil if the object cannot be copied, which is reported.
+    private func readableStatus(of place: Place) -> Status? {
+        let status: Status
+        do throws(Errno) { status = try place.from.status(of: place.name) } catch {
+            // It may have been removed while the source was listed. Some network file systems list what nobody can open.
+            let isListed = error != .ENOENT || (try? place.from.entries())?.contains { $0.name == place.name } ?? true
+            if isListed { report.fail(place.path, Self.reason(error)) }
+            return nil
+        }
+        if status.device != sourceDevice {
+            report.skip(place.path, "is on another file system; import that one by itself")
+        } else if !Self.isReadable(status) {
+            report.fail(place.path, "its own mode forbids reading it")
+        } else {
+            return status
+        }
+        return nil
     }
 
     /// Runs `body` on one object. Its error is reported, unless it concerns all objects.

@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 
 import harness
+from deep_trees import inside
 from harness import PATIENCE, wait_until, write_file
 from test_import import importing, private_mounts
 from users import OrdinaryUser
@@ -126,3 +128,29 @@ def test_programs_of_other_users(environment):
     found = {name: int(mode, 8) for name, mode in (line.split() for line in listed.stdout.splitlines())}
     environment.cell("modes", {**modes, "program": 0o755, "both": 0o755}, found)
     user.run(harness.binary(), "unmount", user.path)
+
+
+def make_deep(depth):
+    """Directories one in another below the working directory, and a file in each."""
+    for number in range(depth):
+        os.mkdir("d")
+        os.chdir("d")
+        write_file("file", b"%d" % number)
+
+
+def test_a_tree_deeper_than_descriptors(environment):
+    """Directories nested thousands deep are copied and compared with few descriptors and a small stack."""
+    depth = {"quick": 1500, "usual": 5000, "full": 5000}[environment.mode]
+    mount, source = environment.mount(), environment.new_path("source")
+    os.mkdir(source)
+    inside(source, make_deep, depth)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+        resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, 256 << 10))
+    done = harness.run(harness.binary(), "import", "--json", source, mount.path, env=mount.volume.environment, ok=False,
+                       preexec_fn=limit)
+    found = json.loads(done.stdout)
+    environment.cell("complete", (True, [], 2 * depth, 2 * depth),
+                     (found["complete"], found["failures"], found["copied"], found["verified"]))
+    mount.unmount()

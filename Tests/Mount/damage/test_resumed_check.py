@@ -184,7 +184,8 @@ def test_not_continued(environment):
     for name, data, reason in (
             ("empty", b"", "damaged"), ("cut off", good[:-1], "damaged"), ("zeros", bytes(len(good)), "damaged"),
             ("one bit", good[:50] + bytes([good[50] ^ 1]) + good[51:], "damaged"), ("much too long", good + bytes(2 << 20), "damaged"),
-            ("another version", signed(good[:8] + b"\2" + good[9:]), "damaged"),
+            ("the version before", signed(good[:8] + b"\1" + good[9:]), "damaged"),
+            ("another version", signed(good[:8] + b"\3" + good[9:]), "damaged"),
             ("another volume's", signed(good[:16] + os.urandom(16) + good[32:]), "damaged"),
             ("a clock that went back", signed(good[:40] + later + good[48:]), "clock"),
             ("another store's", signed(good[:48] + os.urandom(8) + good[56:]), "store"),
