@@ -33,13 +33,16 @@ import Testing
         #expect(text.split(separator: "/").allSatisfy { names.contains(String($0)) || ["...", "last"].contains($0) })
     }
 
-    /// It is released without a call for each name, and all of its texts are short.
+    /// The memory grows with the number of names only, and is released without a call for each of them.
     @Test func deeperThanAStack() throws {
         let thread = try #require(
             BackgroundThread(name: "small stack", stackSize: 128 << 10) {
-                var deep = ObjectPaths()
-                for _ in 0..<200_000 { deep = deep.appending([100], BackingName.record) }
-                #expect(deep.visible.count <= TreePath.longest + 7)
+                var all = [ObjectPaths()]
+                for depth in 0..<100_000 { all.append(all[depth].appending([100], BackingName.record)) }
+                #expect(all[100_000].visible.count <= TreePath.longest + 7)
+                #expect(all[100_000].wholeBacking.count > 1_000_000)
+                // From the top on, so that the deepest one has the only reference to all.
+                all.removeSubrange(..<100_000)
             })
         thread.join()
     }

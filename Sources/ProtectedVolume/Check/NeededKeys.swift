@@ -109,7 +109,7 @@ package struct NeededKeys: Sendable {
         var below: [Below] = []
         try directory.synchronize()
         var files: Set<ObjectID> = []
-        var copies: [(name: EntryName, path: [UInt8], header: FileHeader)] = []
+        var copies: [(entry: DirectoryEntry, header: FileHeader)] = []
         for entry in try directory.entries() {
             guard goesOn() else { throw .EINTR }
             do throws(Errno) {
@@ -119,7 +119,7 @@ package struct NeededKeys: Sendable {
                 if seen.isFile {
                     files.insert(seen.header.fileID)
                 } else {
-                    copies.append((entry.name, seen.path, seen.header))
+                    copies.append((entry, seen.header))
                 }
             } catch {
                 guard look.isMounted, error == .ENOENT else { throw error }
@@ -129,12 +129,13 @@ package struct NeededKeys: Sendable {
         for copy in copies {
             let key = FormerKey(copy.header)
             let isLeftover = files.contains(copy.header.fileID)
-            if isLeftover, look.leftovers.contains(key), (try? directory.unlink(copy.name)) != nil {
+            if isLeftover, look.leftovers.contains(key), (try? directory.unlink(copy.entry.name)) != nil {
                 isChanged = true
                 continue
             }
-            need(key, copy.path)
-            if isLeftover { found(copy.path, key) }
+            let below = Self.path(of: copy.entry, below: path)
+            need(key, below)
+            if isLeftover { found(below, key) }
         }
         if isChanged { try directory.synchronize() }
         return below
@@ -148,8 +149,7 @@ package struct NeededKeys: Sendable {
     private mutating func look(
         at entry: DirectoryEntry, in directory: BackingDirectory, _ path: [UInt8], _ isOrdinary: Bool,
         _ look: Look, _ found: ([UInt8], FormerKey) -> Void, _ directories: inout [Below]
-    ) throws(Errno) -> (path: [UInt8], header: FileHeader, isFile: Bool)? {
-        let below = Self.path(of: entry, below: path)
+    ) throws(Errno) -> (header: FileHeader, isFile: Bool)? {
         let form = ReservedName.kind(of: entry.name.bytes.span)
         if form == .unknownReserved { hasNewer = true }
         let isFile = isOrdinary && Self.isFile(form)
@@ -158,6 +158,7 @@ package struct NeededKeys: Sendable {
         switch kind {
         case .directory: directories.append(Below(entry: entry, isOrdinary: isFile))
         case .regular:
+            let below = Self.path(of: entry, below: path)
             if form == .late { late = late ?? below }
             let file = try directory.openFile(entry.name, .readOnly)
             switch try Self.header(of: file, look) {
@@ -165,11 +166,11 @@ package struct NeededKeys: Sendable {
             case .newer: hasNewer = true
             case .damaged: if isFile { damaged = damaged ?? below }
             case .names(let header):
-                if isOrdinary, form == .temporary { return (below, header, false) }
+                if isOrdinary, form == .temporary { return (header, false) }
                 need(FormerKey(header), below)
                 if isFile {
                     found(below, FormerKey(header))
-                    return (below, header, true)
+                    return (header, true)
                 }
             }
         default: break
