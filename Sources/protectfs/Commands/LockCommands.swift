@@ -42,7 +42,8 @@ extension Command {
 
             With --all, each mount is locked, all at the same time. If one of them cannot be locked, or does not answer within
             21 s after the grace (without --grace, after five minutes and 21 s), the others are, and the exit code is that
-            of the first failure.
+            of the first failure. For root, a mount of another user counts as failed after 6 s if its daemon does not even
+            tell its state.
             """,
         options: [
             Option(
@@ -86,69 +87,63 @@ extension Command {
 
     /// What a lock of all mounts has done so far.
     private struct AllLocks {
+        let isJSON: Bool
         var code = ExitCode.success
         var list: [JSONValue] = []
         var locked = 0
         var hasFailed = false
-        /// The mounts that have not answered yet.
-        var open: [MountEntry]
+
+        /// Takes in what the lock of a mount has done, and prints it.
+        mutating func take(_ result: Result<LockReport, CommandFailure>, _ entry: MountEntry) {
+            let path = entry.mountPoint
+            switch result {
+            case .success(let report):
+                let said = isJSON ? Command.code(of: report) : tell(report, path, entry, isJSON: false)
+                locked += 1
+                if code == .success { code = said }
+                list.append(.fields([("mountPoint", .path(path)), ("locked", report.json)]))
+            case .failure(let failure):
+                if !isJSON { Output.error(failure.message) }
+                if !hasFailed { code = failure.code }
+                hasFailed = true
+                list.append(
+                    .fields([("mountPoint", .path(path)), ("error", .string(failure.message))] + failure.fields()))
+            }
+        }
     }
 
     /// How long a daemon may take after its grace: two waits of 10 s for the kernel's pages (`LockSequence`), and a little more.
     /// With the grace of the unit protectfs-lock it is less than the time of the unit.
     private static let longestLock: Double = 21
+    /// When daemons of other users that have not answered are asked whether they answer at all, in nanoseconds.
+    private static let shortLock: UInt64 = 1_000_000_000
 
     /// Locks all mounts at the same time, because each may wait for its grace.
     private static func lockAll(_ request: LockRequest, isJSON: Bool) throws(CommandFailure) -> ExitCode {
         let entries = try MountLookup.knownOwn()
         // Without a grace, each mount has its own.
         let grace = min(request.grace ?? .infinity, ControlLimits.standard.longestGrace)
-        let deadline = monotonicNanoseconds() + UInt64((grace + longestLock) * 1e9)
+        let start = monotonicNanoseconds()
+        let deadline = start + UInt64((grace + longestLock) * 1e9)
+        let round = DaemonRound("lock", entries) { (entry) throws(CommandFailure) in
+            try lock(entry, entry.mountPoint, request)
+        }
         // A daemon that does not answer must not hide what the others have done, so each result is printed when it is there.
-        let done = Lock(AllLocks(open: entries))
-        let hasAnswered = Condition()
-        for entry in entries {
-            let work: @Sendable () -> Void = {
-                let path = entry.mountPoint
-                let result = Result { () throws(CommandFailure) in try lock(entry, path, request) }
-                done.withLock { tell(result, entry, &$0, isJSON: isJSON) }
-                hasAnswered.broadcast()
-            }
-            // The daemon may be a program of any user, so nothing waits for the end of the thread.
-            if BackgroundThread(name: "lock", work) == nil { work() }
+        var done = AllLocks(isJSON: isJSON)
+        func take(until deadline: UInt64) {
+            while let (index, result) = round.next(until: deadline) { done.take(result, entries[index]) }
         }
-        _ = done.wait(on: hasAnswered, until: deadline) { $0.open.isEmpty ? true : nil }
-        let (code, list, locked) = done.withLock { done in
-            for entry in done.open {
-                tell(.failure(DaemonConnection.explain(.timedOut, entry.mountPoint)), entry, &done, isJSON: isJSON)
-            }
-            return (done.code, done.list, done.locked)
-        }
-        guard isJSON else { return code }
+        take(until: min(start + shortLock, deadline))
+        // A daemon tells its state at any time. One that does not is waited for no longer, unless it is the caller's own.
+        let others = round.open.filter { !StoreProof.isCertain(entries[$0]) }
+        let states = askAll(others.map { entries[$0] })
+        round.giveUp(zip(others, states).filter { if case .failure = $1 { true } else { false } }.map(\.0))
+        take(until: deadline)
+        round.giveUp(round.open)
+        take(until: deadline)
+        guard isJSON else { return done.code }
         return Output.done(
-            "\(locked) of \(entries.count) mounts are locked", JSONValue.array(list).line + "\n", code)
-    }
-
-    /// Takes in what the lock of a mount has done, and prints it. An answer after the deadline counts no more.
-    private static func tell(
-        _ result: Result<LockReport, CommandFailure>, _ entry: MountEntry, _ done: inout AllLocks, isJSON: Bool
-    ) {
-        guard let index = done.open.firstIndex(of: entry) else { return }
-        done.open.remove(at: index)
-        let path = entry.mountPoint
-        switch result {
-        case .success(let report):
-            let said = isJSON ? code(of: report) : tell(report, path, entry, isJSON: false)
-            done.locked += 1
-            if done.code == .success { done.code = said }
-            done.list.append(.fields([("mountPoint", .path(path)), ("locked", report.json)]))
-        case .failure(let failure):
-            if !isJSON { Output.error(failure.message) }
-            if !done.hasFailed { done.code = failure.code }
-            done.hasFailed = true
-            done.list.append(
-                .fields([("mountPoint", .path(path)), ("error", .string(failure.message))] + failure.fields()))
-        }
+            "\(done.locked) of \(entries.count) mounts are locked", JSONValue.array(done.list).line + "\n", done.code)
     }
 
     private static func code(of report: LockReport) -> ExitCode { report.state == .sweeping ? .sweeping : .success }

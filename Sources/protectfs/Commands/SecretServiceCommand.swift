@@ -47,7 +47,7 @@ extension Command {
             do throws(CommandFailure) {
                 let credential = try CredentialInput.credential(
                     arguments, prompt: "", try FoundVolume(mount.source).bag)
-                let client = try DaemonConnection.connect(mount, path)
+                let client = try DaemonConnection.connectProven(mount, path)
                 _ = try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
             } catch {
                 Output.error(error.message)

@@ -67,26 +67,14 @@ extension Command {
     private static let patience: UInt64 = 5_000_000_000
 
     /// Asks all daemons at the same time.
-    private static func askAll(_ entries: [MountEntry]) -> [Result<StatusReport, CommandFailure>] {
-        let done = Lock<[Int: Result<StatusReport, CommandFailure>]>([:])
-        let hasAnswered = Condition()
+    static func askAll(_ entries: [MountEntry]) -> [Result<StatusReport, CommandFailure>] {
         let deadline = monotonicNanoseconds() + patience
-        for (index, entry) in entries.enumerated() {
-            // Nothing waits for the end of the thread.
-            let thread = BackgroundThread(name: "status") {
-                let result = Result { () throws(CommandFailure) in try ask(entry) }
-                done.withLock { $0[index] = result }
-                hasAnswered.broadcast()
-            }
-            guard thread == nil else { continue }
-            let failure = CommandFailure(.failure, "\(entry.mountPoint): there is no thread left to ask its daemon")
-            done.withLock { $0[index] = .failure(failure) }
-        }
-        _ = done.wait(on: hasAnswered, until: deadline) { $0.count == entries.count ? true : nil }
-        let answers = done.withLock { $0 }
-        return entries.indices.map { index in
-            answers[index] ?? .failure(DaemonConnection.explain(.timedOut, entries[index].mountPoint))
-        }
+        let round = DaemonRound("status", entries) { (entry) throws(CommandFailure) in try ask(entry) }
+        var answers: [Int: Result<StatusReport, CommandFailure>] = [:]
+        while let (index, answer) = round.next(until: deadline) { answers[index] = answer }
+        round.giveUp(round.open)
+        while let (index, answer) = round.next(until: deadline) { answers[index] = answer }
+        return entries.indices.compactMap { answers[$0] }
     }
 
     static let watch = Command(

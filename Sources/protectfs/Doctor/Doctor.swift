@@ -21,7 +21,13 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             let mounts: [MountEntry]
             if let path = arguments.operands.first {
-                mounts = [try MountLookup.at(path)]
+                let mount = try MountLookup.at(path)
+                // Its files and its store may be on a file system that never answers, and the traces are in the user's home.
+                guard mount.owner == geteuid() else {
+                    throw .init(
+                        .failure, "\(path): this mount belongs to another user; run protectfs doctor as that user")
+                }
+                mounts = [mount]
             } else {
                 mounts = try MountLookup.knownOwn().filter { $0.owner == geteuid() }
             }

@@ -41,7 +41,7 @@ final class SecretService {
         store = SecretStore(mount)
         label = "\(HostPath(bytes: path.lastComponent.bytes))"
         prompts = UnlockPrompts(ask: ask)
-        control = try DaemonConnection.connect(mount, path)
+        control = try DaemonConnection.connectProven(mount, path)
         let state = try Self.subscribe(control, path)
         let inactive = Self.read(AttributeName.inactiveState, of: path)
         told = VolumeStates(volume: state, inactive: inactive ?? state)

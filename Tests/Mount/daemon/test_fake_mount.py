@@ -19,18 +19,25 @@ from rotation import rotate, take_code
 from users import OrdinaryUser
 
 MODES = ("fake", "older", "mute")
-FAILURE, NOT_MOUNTED = 1, 7
+FAILURE, USAGE, NOT_MOUNTED = 1, 2, 7
 LONGEST_STATUS = 10
+LONGEST_LOCK = 12
+# Not in these tables, because they ask only mounts of the caller: `agent`, the tray, `doctor` without a mount point; because they speak to
+# no daemon: `init`, `slot`, `recipient`, `secret` but `service`, `speed`, `config`, `help`, `version`; because a person names the mount
+# and they send no secret: `watch`, `wait`, `status MOUNTPOINT`, `lock MOUNTPOINT`, `class`, `path FILE`, `unmount`, remounting.
 CLONE3 = 435
 
 
-def prepare(environment):
+def prepare(environment, allows_other=False):
     """The machine has no other mounts, and users have directories for sockets."""
+    if allows_other:
+        etc = os.path.dirname(own_etc(environment))
+        write_file(os.path.join(os.path.dirname(etc), "fuse.conf"), b"user_allow_other\n", os.O_TRUNC)
     open_fuse_to_everyone(environment)
     only_own_mounts()
     os.makedirs("/run/user", exist_ok=True)
     run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run/user")
-    for user in (STRANGER, 1234):
+    for user in (STRANGER, 1234, 1):
         os.mkdir(f"/run/user/{user}", 0o700)
         os.chown(f"/run/user/{user}", user, user)
 
@@ -123,6 +130,73 @@ def test_user(environment):
                 environment.cell(f"{mode}: {words[0]}", (0, []), (done.returncode, fake.log()))
 
 
+def test_root_keys(environment):
+    """Root's commands that change a keybag or look at one, and those that look for mounts: with a stranger's mount of the volume."""
+    prepare(environment)
+    for mode in MODES:
+        volume = environment.volume()
+        secret, new = ("--passphrase-file", volume.passphrase_file), environment.new_path("passphrase")
+        write_file(new, b"another passphrase of many words\n")
+        source = environment.new_path("source")
+        os.mkdir(source)
+        write_file(os.path.join(source, "file"), b"x")
+        copy = environment.new_path("keybag")
+        with FakeMount(environment, volume.path, mode) as fake:
+            def cell(code, *words, asked=(), name=None, told=""):
+                done = protectfs(*words, env=volume.environment, ok=False, timeout=60)
+                environment.cell(f"{mode}: {name or ' '.join(map(str, words[:2]))}", (code, list(asked), True),
+                                 (done.returncode, fake.log(), told in done.stderr))
+            cell(0, "keybag", "export", volume.path, copy)
+            cell(0, "slot", "list", volume.path)
+            cell(0, "slot", "test", *secret, volume.path)
+            cell(USAGE, "keys", "retire", *secret, volume.path, told="no former keys")
+            cell(0, "passphrase", "add", *secret, "--new-passphrase-file", new, volume.path)
+            cell(0, "keybag", "import", "--accept-keybag", *secret, volume.path, copy)
+            cell(0, "import", *secret, source, volume.path, name="import")
+            cell(FAILURE, "doctor", fake.path, told="belongs to another user", name="doctor of the mount")
+            cell(0, "doctor", name="doctor")
+            cell(NOT_MOUNTED, "secret", "service", fake.path, told="nothing was sent")
+            mount = environment.mount(volume)
+            write_file(mount / "file", b"y")
+            cell(0, "class", "list", mount.path)
+            cell(0, "class", "set", "--reencrypt", "complete", mount / "file")
+            cell(0, "unmount", "--grace", "1", mount.path, name="unmount")
+            cell(FAILURE if mode == "mute" else 0, "lock", "--all", "--grace", "0", told=fake.path if mode == "mute" else "",
+                 asked=["lock", "status"] if mode == "mute" else ["lock"])
+
+
+def test_lock_all(environment):
+    """Root's `lock --all`: mute mounts of strangers keep no true mount from its lock, and the command from its end for seconds only."""
+    prepare(environment, allows_other=True)
+    # fusermount3 asks for the user's name.
+    user = OrdinaryUser(environment, 1)
+    user.variables["XDG_RUNTIME_DIR"] = "/run/user/1"
+    secret = os.path.join(os.path.dirname(user.volume), "passphrase")
+    user.run(harness.binary(), "mount", "--passphrase-file", secret, user.volume, user.path)
+    first = environment.mount()
+    with contextlib.ExitStack() as stack:
+        fakes = [stack.enter_context(FakeMount(environment, first.volume.path, "mute", *words))
+                 for words in ((), ("hang",), ("hang", "deaf"), ("full",)) for _ in range(2)]
+        last = environment.mount()
+        for words in ([], ["--grace", "0"], ["--grace", "2", "--reason", "sleep"]):
+            for mount in (first, last):
+                mount.unlock()
+            user.run(harness.binary(), "unlock", "--passphrase-file", secret, user.path)
+            start = time.monotonic()
+            with subprocess.Popen([harness.binary(), "lock", "--all", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as done:
+                for path in (first.path, last.path, user.path):
+                    protectfs("wait", "--locked", "--timeout", "3", path)
+                locked = time.monotonic() - start
+                told = done.communicate(timeout=60)[1]
+            took = time.monotonic() - start
+            environment.cell(f"{words}: locked at once, ends soon", (True, True), (locked < 4, took < LONGEST_LOCK))
+            environment.cell(f"{words}: exit code", True, done.returncode in (FAILURE, NOT_MOUNTED))
+            environment.cell(f"{words}: each is named", [True] * len(fakes), [fake.path in told for fake in fakes])
+        done = user.run(harness.binary(), "lock", "--all", "--json")
+        environment.cell("a user's own alone", [user.path], [one["mountPoint"] for one in json.loads(done.stdout)])
+        user.run(harness.binary(), "unmount", user.path)
+
+
 @contextlib.contextmanager
 def locked_by(user, path, leaves):
     """A user's process has a lock of a directory; with `leaves`, a child has it of a process that has ended."""
@@ -175,9 +249,7 @@ def test_status(environment):
 
 def test_hanging_mount(environment):
     """Commands of root do not even look at a stranger's file system that never answers: waiting for it cannot be interrupted."""
-    etc = os.path.dirname(own_etc(environment))
-    write_file(os.path.join(os.path.dirname(etc), "fuse.conf"), b"user_allow_other\n", os.O_TRUNC)
-    prepare(environment)
+    prepare(environment, allows_other=True)
     mount = environment.mount()
     write_file(mount / "file", b"x")
     backing = mount.command("path", mount / "file").stdout.strip()
