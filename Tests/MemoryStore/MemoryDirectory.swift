@@ -81,6 +81,11 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
             store, try make(name, .createFile, mode: FileKind.regular.modeBits | mode & 0o7777), .readWrite)
     }
 
+    override func createNamelessFile(mode: UInt32) throws(Errno) -> BackingFile {
+        let mode = FileKind.regular.modeBits | mode & 0o7777
+        return MemoryFile(store, try make(nil, .createFile, mode: mode), .readWrite)
+    }
+
     override func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) {
         _ = try make(name, .createDirectory, mode: FileKind.directory.modeBits | mode & 0o7777)
     }
@@ -99,22 +104,23 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     private func make(
-        _ name: EntryName, _ call: StoreCall, mode: UInt32, device: UInt64 = 0, target: [UInt8] = []
+        _ name: EntryName?, _ call: StoreCall, mode: UInt32, device: UInt64 = 0, target: [UInt8] = []
     ) throws(Errno) -> Int {
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(call, number)
             guard let parent = state.live.objects[number], parent.links > 0 else { throw .ENOENT }
-            guard parent.entries[name] == nil else { throw .EEXIST }
+            if let name, parent.entries[name] != nil { throw .EEXIST }
             let time = state.now()
             let isDirectory = FileKind(mode: mode) == .directory
             let inheritsGroup = parent.mode & 0o2000 != 0
             let object = MemoryImage.Object(
                 mode: isDirectory && inheritsGroup ? mode | 0o2000 : mode, owner: geteuid(),
-                group: inheritsGroup ? parent.group : getegid(), links: isDirectory ? 2 : 1, specialDevice: device,
+                group: inheritsGroup ? parent.group : getegid(), links: name == nil ? 0 : isDirectory ? 2 : 1,
+                specialDevice: device,
                 accessed: time, modified: time, changed: time, target: target)
             let child = state.nextObject
             state.nextObject += 1
-            state.make(.make(parent: number, name, child, object))
+            state.make(name.map { .make(parent: number, $0, child, object) } ?? .makeNameless(child, object))
             if let lost = state.takePartial() { throw lost.error }
             return child
         }
@@ -165,11 +171,8 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.link, number)
             let (child, kind) = try state.find(name, in: number)
-            guard let target = state.live.objects[directory.number], target.links > 0 else { throw .ENOENT }
-            guard target.entries[newName] == nil else { throw .EEXIST }
             guard kind != .directory else { throw .EPERM }
-            state.make(.link(parent: directory.number, newName, child))
-            if let lost = state.takePartial() { throw lost.error }
+            try state.link(child, to: directory, newName)
         }
     }
 
@@ -261,5 +264,15 @@ extension MemoryStore.State {
             waiting += object.entries.values.map(\.object)
         }
         return false
+    }
+}
+
+extension MemoryStore.State {
+    /// Gives an object that is not a directory another name.
+    mutating func link(_ object: Int, to directory: MemoryDirectory, _ name: EntryName) throws(Errno) {
+        guard let target = live.objects[directory.number], target.links > 0 else { throw .ENOENT }
+        guard target.entries[name] == nil else { throw .EEXIST }
+        make(.link(parent: directory.number, name, object))
+        if let lost = takePartial() { throw lost.error }
     }
 }

@@ -40,6 +40,7 @@ struct MemoryImage {
     /// The changes that can be made durable. All except `page` are metadata and reach the disk in order.
     enum Change {
         case make(parent: Int, EntryName, Int, Object)
+        case makeNameless(Int, Object)
         case link(parent: Int, EntryName, Int)
         case unlink(parent: Int, EntryName)
         case rename(Int, EntryName, to: Int, EntryName, exchange: Bool)
@@ -54,7 +55,7 @@ struct MemoryImage {
         /// The object whose own fsync this change has to obey; nil for changes of directories alone.
         var file: Int? {
             switch self {
-            case .make, .link, .unlink, .rename: nil
+            case .make, .makeNameless, .link, .unlink, .rename: nil
             case .resize(let object, _), .punch(let object, _), .update(let object, _, _, _, _, _),
                 .attribute(let object, _, _), .page(let object, _, _):
                 object
@@ -104,6 +105,8 @@ struct MemoryImage {
             objects[number] = object
             put(number, parent, name)
             if object.kind == .directory { objects[parent]?.links += 1 }
+        case .makeNameless(let number, let object):
+            objects[number] = object
         case .link(let parent, let name, let number):
             objects[number]?.links += 1
             objects[number]?.changed = time

@@ -153,6 +153,7 @@ extension MemoryImage.Change {
     var summary: String {
         switch self {
         case .make(_, let name, let number, let object): "make \(object.kind) \(name) as #\(number)"
+        case .makeNameless(let number, let object): "make \(object.kind) without a name as #\(number)"
         case .link(_, let name, let number): "link #\(number) as \(name)"
         case .unlink(_, let name): "unlink \(name)"
         case .rename(_, let name, _, let newName, let exchange):

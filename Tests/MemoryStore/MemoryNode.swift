@@ -172,6 +172,14 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
         }
     }
 
+    override func link(to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {
+        guard let directory = directory as? MemoryDirectory, directory.store === store else { throw .EXDEV }
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.link, number)
+            try state.link(number, to: directory, newName)
+        }
+    }
+
     private static let pageSize = Int(MemoryImage.pageSize)
 
     override func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int {

@@ -16,13 +16,14 @@ import VolumeFormat
     enum Operation: String, CaseIterable {
         case file, longFile, directory, longDirectory, symlink, longSymlink, longTarget, link, longLink, fifo, longFifo
         case rmdir, rename, longRename, renameOver, renameDirectory, renameOverDirectory, exchange, defaultClass
-        case reencrypt, longAttribute
+        case reencrypt, longAttribute, nameless, namelessLink, namelessLongLink
 
         /// The names afterwards, if it is done. The others are there in both cases.
         var made: [String] {
             switch self {
-            case .longFile, .longDirectory, .longSymlink, .longLink, .longFifo, .longRename: [LostReplyTests.long]
-            case .rmdir, .defaultClass, .reencrypt, .exchange, .longAttribute: []
+            case .longFile, .longDirectory, .longSymlink, .longLink, .longFifo, .longRename, .namelessLongLink:
+                [LostReplyTests.long]
+            case .rmdir, .defaultClass, .reencrypt, .exchange, .longAttribute, .nameless: []
             case .renameOver: ["other"]
             case .renameOverDirectory: ["empty"]
             default: ["new"]
@@ -63,6 +64,11 @@ import VolumeFormat
             case .longAttribute:
                 let value = [UInt8](repeating: 7, count: 10_000)
                 try it.volume.setXattr(it.node("old"), Array("user.long".utf8), value: value, mode: .set)
+            case .nameless, .namelessLink, .namelessLongLink:
+                let made = try it.volume.createNameless(in: root, mode: 0o644, caller: caller)
+                defer { it.volume.release(made.entry.node, writable: true) }
+                try made.content.write(Array("nameless".utf8).span, at: 0)
+                if self != .nameless { _ = try it.volume.link(made.entry.node, name, in: root) }
             }
         }
     }
