@@ -20,12 +20,12 @@ internal import VolumeFormat
 ///    remembers the time that was set last and restores it when the last writer closes. Our own changes, such as crash repair,
 ///    restore the time at once (`FileContent.preservingTime`).
 ///
-/// 2. *A direct write does not move the kernel's time*, only the store's. The handler of the write notes the file
-///    (`directWrite`); the helper thread then sets the store's time through the mount, for all files of the last 20 ms
-///    together, or at once if the file is closed (`lastClose`). Until then the kernel's time is old: a stat(2) waits for the
-///    helper (`waitUntilTold`), but not when the helper's call for the file has taken 30 ms, because setxattr(2) asks for
-///    attributes while it holds the inode's lock, which the helper needs. An answer without the time is good for one look
-///    (`isBehind`).
+/// 2. *A direct write does not move the kernel's time*, only the store's. Nor does truncate(2) to the size that a file has, with
+///    which the kernel sends no time (`fuse_do_setattr`). The handler notes the file (`directWrite`, `truncated`); the helper
+///    thread then sets the store's time through the mount, for all files of the last 20 ms together, or at once if the file is
+///    closed (`lastClose`). Until then the kernel's time is old: a stat(2) waits for the helper (`waitUntilTold`), but not when
+///    the helper's call for the file has taken 30 ms, because setxattr(2) asks for attributes while it holds the inode's lock,
+///    which the helper needs. An answer without the time is good for one look (`isBehind`).
 ///
 /// 3. *A SETATTR does not say who chose the time.* After a change of a file's names or attributes the kernel sends its own
 ///    time, on behalf of the thread that made the change, and before the change returns to that thread. So it comes before
@@ -45,10 +45,10 @@ internal import VolumeFormat
 /// No lock is held across a call on the mount or on the volume.
 final class FileTimes: Sendable {
     private struct Untold: Sendable {
-        /// Files after a direct write, by node number.
-        var files: [UInt64: OpenFile] = [:]
-        /// The files whose times the helper is telling the kernel now.
-        var inHand: [UInt64: OpenFile] = [:]
+        /// The times of files after a direct write or a truncation, by node number.
+        var files: [UInt64: UntoldTime] = [:]
+        /// Those that the helper is telling the kernel now.
+        var inHand: [UInt64: UntoldTime] = [:]
         /// Handlers that wait for the helper.
         var hurries = 0
         /// The file whose time the helper sets now, and since when (CLOCK_MONOTONIC).
@@ -92,10 +92,15 @@ final class FileTimes: Sendable {
     // MARK: direct writes
 
     /// Called after a direct write has moved the store's time.
-    func directWrite(to file: OpenFile) {
-        guard isKernels, file.time.note() else { return }
+    func directWrite(to file: OpenFile) { moved(file.time) }
+
+    /// Called after a truncation for which the kernel has sent no time, which has moved the store's time.
+    func truncated(_ node: Node, _ file: OpenFile?) { moved(file?.time ?? UntoldTime(of: node)) }
+
+    private func moved(_ time: UntoldTime) {
+        guard isKernels, time.note() else { return }
         let isFirst = untold.withLock { untold in
-            defer { add(file, to: &untold) }
+            defer { add(time, to: &untold) }
             return untold.files.isEmpty
         }
         guard isFirst else { return }
@@ -108,7 +113,7 @@ final class FileTimes: Sendable {
     /// Called when the last handle of the file is closed.
     func lastClose(of file: OpenFile) {
         guard file.time.isUntold else { return }
-        untold.withLock { add(file, to: &$0) }
+        untold.withLock { add(file.time, to: &$0) }
         calls.helper.add { [self] in tell() }
     }
 
@@ -174,15 +179,15 @@ final class FileTimes: Sendable {
         var isKernelsOwn = settle(node.number, thread) || isForHelper
         if calls.helper.isHelper(thread) { changes.accessed = nil }
         guard let modified = changes.modified else { return isKernelsOwn }
-        let files = [file].compactMap { $0 } + notedFiles(node.number)
-        if files.contains(where: { $0.time.isUntold }) {
+        let times = [file?.time].compactMap { $0 } + notedTimes(node.number)
+        if times.contains(where: { $0.isUntold }) {
             isKernelsOwn = isKernelsOwn || throughHandle && changes.accessed == nil && isOlder(modified, node)
             if isKernelsOwn {
                 changes.modified = nil
                 return true
             }
         }
-        let wasUntold = files.map { $0.time.settle() }.contains(true)
+        let wasUntold = times.map { $0.settle() }.contains(true)
         if calls.helper.isHelper(thread), !wasUntold, !isForHelper { throw .refused(Errno(rawValue: 125)) }
         return isKernelsOwn
     }
@@ -214,23 +219,23 @@ final class FileTimes: Sendable {
 
     // MARK: notes
 
-    private func add(_ file: OpenFile, to untold: inout Untold) {
-        untold.files[file.node.number] = file
+    private func add(_ time: UntoldTime, to untold: inout Untold) {
+        untold.files[time.node.number] = time
         untoldCount.store(untold.files.count + untold.inHand.count, ordering: .releasing)
     }
 
-    /// The open file through which the writes were made. It may have been closed by now, and opened again.
-    private func notedFiles(_ number: UInt64) -> [OpenFile] {
+    /// The times that were noted. The open file of the writes may have been closed by now, and opened again.
+    private func notedTimes(_ number: UInt64) -> [UntoldTime] {
         guard untoldCount.load(ordering: .acquiring) > 0 else { return [] }
         return untold.withLock { [$0.inHand[number], $0.files[number]].compactMap { $0 } }
     }
 
     /// Sets the times of all noted files through the mount. Runs on the helper's thread.
     private func tell() {
-        let files = untold.withLock { untold in
+        let times = untold.withLock { untold in
             untold.inHand = untold.files
             defer { untold.files = [:] }
-            return untold.files.values.filter { $0.time.isUntold }
+            return untold.files.values.filter { $0.isUntold }
         }
         defer {
             untold.withLock { untold in
@@ -238,14 +243,14 @@ final class FileTimes: Sendable {
                 untoldCount.store(untold.files.count, ordering: .releasing)
             }
         }
-        for file in files {
+        for time in times {
             // The path is wrong if a rename comes between looking it up and the call.
-            untold.withLock { $0.call = (file.node.number, monotonicNanoseconds()) }
-            for _ in 0..<Self.mostTries { if tell(file.node) { break } }
+            untold.withLock { $0.call = (time.node.number, monotonicNanoseconds()) }
+            for _ in 0..<Self.mostTries { if tell(time.node) { break } }
             untold.withLock { $0.call = nil }
             // The time was told, was replaced by a program's own time, or the file is out of reach. In every case nothing is
             // left to tell.
-            _ = file.time.settle()
+            _ = time.settle()
         }
     }
 
@@ -288,10 +293,13 @@ final class FileTimes: Sendable {
     }
 }
 
-/// Whether a direct write through the handles of one open file has moved a time that the kernel does not know yet. Only
-/// `FileTimes` changes it.
-struct DirectWriteTime: ~Copyable, Sendable {
+/// Whether a direct write through the handles of one open file, or a truncation, has moved a time that the kernel does not know yet.
+/// Only `FileTimes` changes it.
+final class UntoldTime: Sendable {
+    let node: Node
     private let flag = Atomic(false)
+
+    init(of node: Node) { self.node = node }
 
     fileprivate var isUntold: Bool { flag.load(ordering: .acquiring) }
 

@@ -54,7 +54,7 @@ final class OpenFile: Sendable {
     let node: Node
     let content: FileContent
     let state = InPlaceLock(State())
-    let time = DirectWriteTime()
+    let time: UntoldTime
     /// The kernel has read or written a page of its cache since the file was opened.
     private let pagesMoved = Atomic(false)
     /// On a shared mount: the size of which the kernel was told last.
@@ -63,6 +63,7 @@ final class OpenFile: Sendable {
     init(node: Node, content: FileContent) {
         self.node = node
         self.content = content
+        time = UntoldTime(of: node)
     }
 
     /// Called before such a page is read or written.

@@ -126,10 +126,10 @@ extension VolumeFileSystem {
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
         if mustAskBeforeWrite(node) { return 0 }
         let usual = isShared ? Self.short : Self.long
+        if node.kind == .file, times.isBehind(node.number) { return 0 }
         let counted = node.protectionClass ?? .complete
         guard node.kind == .file, counted.cutsOffHandles else { return usual }
         if !isShared, afterChange, node.protectionClass != nil { return 0 }
-        if times.isBehind(node.number) { return 0 }
         return volume.keys.state(of: counted) == .unlocked ? usual : 0
     }
 

@@ -93,6 +93,9 @@ extension VolumeFileSystem {
         if let size = changes.size { change.size = UInt64(clamping: max(0, size)) }
         change.accessed = TimeChange(changes.accessed)
         change.modified = TimeChange(changes.modified)
+        // truncate(2) to the size that the file has, which moves the time on other file systems.
+        let isTruncation = changes.size != nil && changes.modified == nil && node.kind == .file
+        if isTruncation { change.modified = .now }
         // A special file has such bits, too.
         let changesOwner = (changes.owner != nil || changes.group != nil) && node.kind != .directory
         let isFree = file?.state.withLock { $0.isFreeOfPrivileges } ?? false
@@ -104,7 +107,9 @@ extension VolumeFileSystem {
         }
         if changes.mode != nil { file?.state.withLock { $0.isFreeOfPrivileges = false } }
         do throws(VolumeError) {
-            return try volume.setAttributes(of: node, change)
+            let attributes = try volume.setAttributes(of: node, change)
+            if isTruncation { times.truncated(node, file) }
+            return attributes
         } catch {
             // The kernel's time of a write before a file became immutable may come after it, at the close.
             guard error == .store(.EPERM), throughHandle, changes.isModificationOnly,

@@ -138,3 +138,45 @@ def test_write_after_truncation(environment):
         environment.cell(f"new time{', closed' * closes}", True, os.stat(path).st_mtime_ns > start)
         if not closes:
             os.close(handle)
+
+
+def test_truncation_to_the_same_size(environment):
+    """truncate(2) to the size that a file has moves its time, as on other file systems, and that time stays."""
+    mount = environment.mount()
+    for name in ("A", "B", "C", "D"):
+        for size in (0, 5000):
+            for is_open in (False, True):
+                path = mount / f"{name}{size}{is_open}"
+                write_file(path, b"x" * size)
+                set_class(path, name)
+                handle = os.open(path, os.O_RDWR) if is_open else None
+                # The kernel may hold pages that it has not written.
+                if is_open and size:
+                    os.pwrite(handle, b"y", 7)
+                os.utime(path, ns=(OLD, OLD))
+                before = time.time_ns()
+                os.truncate(path, size)
+                told = os.stat(path)
+                cell = f"{name}, {size} bytes, {'open' if is_open else 'closed'}"
+                environment.cell(f"{cell}: moved", True, abs(told.st_mtime_ns - before) < 2 * 10 ** 9)
+                environment.cell(f"{cell}: change time", True, told.st_ctime_ns >= told.st_mtime_ns - 10 ** 7)
+                os.truncate(path, size)
+                environment.cell(f"{cell}: moved again", True, os.stat(path).st_mtime_ns >= told.st_mtime_ns)
+                if handle is not None:
+                    os.close(handle)
+                last = os.stat(path).st_mtime_ns
+                environment.cell(f"{cell}: after the close", last, os.stat(path).st_mtime_ns)
+                os.utime(path, ns=(OLD, OLD))
+                environment.cell(f"{cell}: a program's own", OLD, os.stat(path).st_mtime_ns)
+                os.truncate(path, size)
+    times = {name: os.stat(mount / name).st_mtime_ns for name in os.listdir(mount.path)}
+    environment.cell("none is old", [], [name for name, one in times.items() if one == OLD])
+    mount = environment.remount(mount)
+    environment.cell("in the store", times, {name: os.stat(mount / name).st_mtime_ns for name in times})
+    os.truncate(mount / "C0False", 0)
+    mount.lock()
+    environment.cell("while locked", True, os.stat(mount / "C0False").st_mtime_ns > times["C0False"])
+    os.utime(mount / "C0False", ns=(OLD, OLD))
+    os.truncate(mount / "C0False", 0)
+    environment.cell("truncated while locked", True, os.stat(mount / "C0False").st_mtime_ns > times["C0False"])
+    environment.cell("a closed class", "EACCES", outcome(os.truncate, mount / "A0False", 0))
