@@ -12,7 +12,8 @@ import time
 import erasing
 import harness
 from fake_mount import STRANGER, FakeMount
-from harness import Skip, protectfs, read_file, run, write_file
+from control_socket import socket_path
+from harness import Skip, mount_table, protectfs, read_file, run, write_file
 from namespaces import only_own_mounts, open_fuse_to_everyone, own_etc
 from reader import keybag_file
 from rotation import rotate, take_code
@@ -274,6 +275,25 @@ def test_full_queue(environment):
         environment.cell("status", (True, True), (time.monotonic() - start < LONGEST_STATUS, honest.path in done.stdout))
         done = protectfs("lock", fake.path, ok=False, timeout=60)
         environment.cell("lock", (NOT_MOUNTED, True), (done.returncode, "cannot connect" in done.stderr))
+
+
+def test_link_to_another_socket(environment):
+    """A stranger's socket is a link to that of root's own mount: what root asks of the stranger's mount does not reach root's."""
+    prepare(environment)
+    mount = environment.mount()
+    with FakeMount(environment, mount.volume.path, "fake") as fake:
+        device = next(row[0] for row in mount_table() if row[1] == fake.path)
+        place = f"/run/user/{STRANGER}/protectfs/{device}"
+        os.unlink(place)
+        os.symlink(os.path.realpath(socket_path(mount)), place)
+        for words in (["lock"], ["status"], ["watch"], ["wait", "--locked", "--timeout", "1"], ["unmount"], ["unmount", "--grace", "1"],
+                      ["unmount", "--force"]):
+            done = protectfs(*words, fake.path, ok=False, timeout=60)
+            environment.cell(f"{words}: refused, and root's mount", (NOT_MOUNTED, "unlocked", True),
+                             (done.returncode, mount.state(), mount.is_mounted))
+        done = protectfs("lock", "--all", "--json", ok=False)
+        told = {one["mountPoint"]: "error" in one for one in json.loads(done.stdout)}
+        environment.cell("all", {mount.path: False, fake.path: True}, told)
 
 
 def start_as(number, words):
