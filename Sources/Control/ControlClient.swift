@@ -184,10 +184,12 @@ package struct ControlClient: ~Copyable {
 
     /// Subscribes to events.
     ///
-    /// - Parameter wait: whether a lock waits for this connection's `done`, up to its grace.
+    /// - Parameters:
+    ///   - wait: whether a lock waits for this connection's `done`, up to its grace.
+    ///   - timeout: how long the daemon may take, in seconds.
     /// - Returns: the state. No event after it is missed.
-    package func subscribe(wait: Bool) throws(ControlError) -> VolumeState {
-        let answer = try ask(["request": "subscribe", "wait": .bool(wait)], seconds: 30)
+    package func subscribe(wait: Bool, timeout: Double = 30) throws(ControlError) -> VolumeState {
+        let answer = try ask(["request": "subscribe", "wait": .bool(wait)], seconds: timeout)
         guard let state = VolumeState(answer["state"]) else { throw .protocolViolation }
         return state
     }

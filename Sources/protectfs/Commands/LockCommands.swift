@@ -202,7 +202,13 @@ extension Command {
             let timeout = try arguments.seconds("timeout")
             let deadline = timeout.map { monotonicNanoseconds() + $0 * 1_000_000_000 }
             var client = try DaemonConnection.connect(try MountLookup.at(path), path)
-            var state = try DaemonConnection.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
+            // A daemon that says nothing uses up the time. It has a second even if that is 0.
+            let patience = min(max(timeout.map { Double($0) } ?? 30, 1), 30)
+            var state: VolumeState
+            do throws(ControlError) { state = try client.subscribe(wait: false, timeout: patience) } catch {
+                guard error == .timedOut, patience < 30 else { throw DaemonConnection.explain(error, path) }
+                throw .init(.timeout, "\(path): not \(wanted[0]) after \(timeout ?? 0) s")
+            }
             while !isReached(wanted[0], state) {
                 let now = monotonicNanoseconds()
                 if let deadline, now >= deadline {

@@ -21,6 +21,7 @@ from users import OrdinaryUser
 
 MODES = ("fake", "older", "mute")
 FAILURE, USAGE, NOT_MOUNTED = 1, 2, 7
+TIME_IS_UP = 124
 LONGEST_STATUS = 10
 LONGEST_LOCK = 12
 # Not in these tables, because they ask only mounts of the caller: `agent`, the tray, `doctor` without a mount point; because they speak to
@@ -193,6 +194,8 @@ def test_lock_all(environment):
             environment.cell(f"{words}: locked at once, ends soon", (True, True), (locked < 4, took < LONGEST_LOCK))
             environment.cell(f"{words}: exit code", True, done.returncode in (FAILURE, NOT_MOUNTED))
             environment.cell(f"{words}: each is named", [True] * len(fakes), [fake.path in told for fake in fakes])
+        done = protectfs("wait", "--unlocked", "--timeout", "2", fakes[0].path, ok=False, timeout=10)
+        environment.cell("wait keeps its time", TIME_IS_UP, done.returncode)
         done = user.run(harness.binary(), "lock", "--all", "--json")
         environment.cell("a user's own alone", [user.path], [one["mountPoint"] for one in json.loads(done.stdout)])
         user.run(harness.binary(), "unmount", user.path)
