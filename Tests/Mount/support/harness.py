@@ -27,6 +27,8 @@ CLASSES = {
 # Exit codes of commands.
 BUSY, NOT_MOUNTED = 6, 7
 PASSPHRASE = "correct horse battery staple"
+# The cheapest hash of a new passphrase that protectfs makes. By default one takes a second of processor time.
+COST = "3 passes 64 MiB"
 # A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
 GRACE = "240"
 
@@ -248,7 +250,7 @@ class Environment:
         return os.path.join(self.base, f"{name}{self.count}")
 
     def volume(self):
-        """A fresh volume: a copy of one that was made once, as making one costs a second of Argon2."""
+        """A fresh volume: a copy of one that was made once, as making one takes a moment."""
         place = self.new_path("volume")
         shutil.copytree(self.template, place, symlinks=True)
         return Volume(os.path.join(place, "volume"), os.path.join(place, "data"), os.path.join(place, "code"),
@@ -309,6 +311,13 @@ def runtime_directory():
         if os.stat(home).st_uid == user:
             return f"{home}/.local/state/protectfs/run"
     return os.environ["XDG_RUNTIME_DIR"] + "/protectfs"
+
+
+def configure(home):
+    """Has commands take their settings from here: those of tests, and nobody's own."""
+    os.makedirs(os.path.join(home, "protectfs"), mode=0o755)
+    write_file(os.path.join(home, "protectfs/config"), f"passphrase.cost = {COST}\n".encode())
+    os.environ["XDG_CONFIG_HOME"] = home
 
 
 def make_template(place):

@@ -1,5 +1,8 @@
 """A process's memory, searched for keys: where they are, and whether that memory is locked and left out of core files."""
 
+import os
+import struct
+
 import harness
 import reader
 
@@ -37,29 +40,58 @@ def substitution_box():
     return box
 
 
+PART = 4 << 20
+PAGEMAP = struct.Struct("<Q")
+# In a page's entry of /proc/PID/pagemap: it is in memory, or swapped.
+THERE = 3 << 62
+
+
+def runs(pagemap, low, high):
+    """The parts of a mapping without a file that have been touched, as (from, to): the others are zeros, and never were more."""
+    start = None
+    for part in range(low, high, PART):
+        end = min(part + PART, high)
+        entries = os.pread(pagemap, (end - part) // harness.PAGE * PAGEMAP.size, part // harness.PAGE * PAGEMAP.size)
+        for number, (entry,) in enumerate(PAGEMAP.iter_unpack(entries)):
+            at = part + number * harness.PAGE
+            if entry & THERE and start is None:
+                start = at
+            elif not entry & THERE and start is not None:
+                yield start, at
+                start = None
+    if start is not None:
+        yield start, high
+
+
 def memory(pid):
-    """Every readable piece of a process's memory: (address, bytes)."""
+    """Every readable piece of a process's memory that may be anything but zeros: (address, bytes)."""
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
         lines = maps.readlines()
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as file, open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
         for line in lines:
-            place, rights, *_ = line.split()
+            place, rights, _, _, inode, *_ = line.split()
             low, high = (int(number, 16) for number in place.split("-"))
             if rights[0] != "r" or low >= 1 << 47:
                 continue
-            at, tail = low, b""
-            while at < high:
-                try:
-                    file.seek(at)
-                    part = file.read(min(high - at, 4 << 20))
-                except OSError:
-                    break
-                if not part:
-                    break
-                # A key across two reads is found too.
-                yield at - len(tail), tail + part
-                at += len(part)
-                tail = part[-256:]
+            for start, end in runs(pagemap.fileno(), low, high) if inode == "0" else [(low, high)]:
+                yield from pieces(file, start, end)
+
+
+def pieces(file, low, high):
+    """A part of the memory that can be read, piece by piece."""
+    at, tail = low, b""
+    while at < high:
+        try:
+            file.seek(at)
+            part = file.read(min(high - at, PART))
+        except OSError:
+            return
+        if not part:
+            return
+        # A key across two reads is found too.
+        yield at - len(tail), tail + part
+        at += len(part)
+        tail = part[-256:]
 
 
 def found(pid, secrets):
@@ -72,6 +104,14 @@ def found(pid, secrets):
                 places.setdefault(name, set()).add(hex(address + at))
                 at = part.find(secret, at + 1)
     return {name: sorted(addresses) for name, addresses in places.items()}
+
+
+def without_zeros(path):
+    """A file's content, with a page of zeros in place of each part that has nothing else."""
+    zeros = bytes(1 << 20)
+    with open(path, "rb") as file:
+        parts = iter(lambda: file.read(len(zeros)), b"")
+        return b"".join(zeros[:harness.PAGE] if part == zeros else part for part in parts)
 
 
 def clamped(private):
@@ -123,10 +163,10 @@ def areas(pid):
     return result
 
 
-def unprotected(pid, secrets, flags=("lo", "dd", "wf")):
-    """The addresses of secrets in memory that is not locked, or that core files or forks get."""
+def unprotected(pid, secrets, flags=("lo", "dd", "wf"), seen=None):
+    """The addresses of secrets in memory that is not locked, or that core files or forks get; of those seen, if they are given."""
     places = [(low, high) for low, high, found_flags, _ in areas(pid) if set(flags) <= found_flags]
-    return {name: outside for name, addresses in found(pid, secrets).items() if (outside := [
+    return {name: outside for name, addresses in (found(pid, secrets) if seen is None else seen).items() if (outside := [
         address for address in addresses if not any(low <= int(address, 16) < high for low, high in places)])}
 
 

@@ -33,6 +33,7 @@ def workplace(prefix, parent=None):
             place.control = os.path.join(place.path, "connections")
             os.makedirs(place.control)
             harness.run("mount", "-t", "fusectl", "fusectl", place.control, ok=False)
+        harness.configure(os.path.join(place.path, "config"))
         os.makedirs(place.template)
         harness.make_template(place.template)
         yield place
