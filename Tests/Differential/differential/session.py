@@ -67,10 +67,10 @@ class Session:
             self.ground.close()
         return self.found
 
-    def play_systematically(self):
+    def play_systematically(self, moments=systematic.MOMENTS):
         """All pairs of changes of a file, at each moment."""
         try:
-            for moment in systematic.MOMENTS:
+            for moment in moments:
                 run = Run(self.ground, KNOWN + OPEN, self.counts, stops=False)
                 for difference in run.play(systematic.steps(moment)):
                     if moment == "crash" and AFTER_CRASH.explains(difference):
