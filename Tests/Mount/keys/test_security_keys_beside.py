@@ -1,4 +1,4 @@
-"""Security keys beside other parts: rotation, mount(8), the daemon's memory, imported and forged keybags."""
+"""Security keys beside other parts: mount(8), the daemon's memory, imported and forged keybags."""
 
 import json
 import os
@@ -7,27 +7,8 @@ import harness
 import reader
 import scan
 from authenticator import ASSERT, CLIENT_PIN
-from keybags import change, slots
 from test_newer_keybags import Bag
-from test_security_keys import AUTHENTICATION, DAMAGED, PIN, USAGE, add, key, opening, pin_words, slot_of, tested
-
-
-def test_rotation_drops_the_slot(environment):
-    """The slot cannot get new keys without a touch: it is named, removed only if that is said, and can be added again."""
-    volume = environment.volume()
-    with key(environment, pin=PIN) as made:
-        slot = json.loads(add(volume, made.device, "--label", "ring").stdout)
-        asked = len(made.asked)
-        rotate = ["keys", "rotate", "--passphrase-file", volume.passphrase_file]
-        done = change(volume, *rotate, ok=False)
-        environment.cell("named", (USAGE, True), (done.returncode, f'{slot["slot"]} (ring)' in done.stderr))
-        environment.cell("the key was not asked", asked, len(made.asked))
-        change(volume, *rotate, "--drop-slots")
-        environment.cell("dropped", [], [one for one in slots(volume) if one["kind"] == "security key"])
-        done = tested(volume, *opening(volume, made.device), ok=False)
-        environment.cell("it opens nothing", AUTHENTICATION, done.returncode)
-        again = json.loads(add(volume, made.device).stdout)
-        environment.cell("added again", again, json.loads(tested(volume, *opening(volume, made.device)).stdout))
+from test_security_keys import AUTHENTICATION, DAMAGED, PIN, add, key, opening, pin_words, slot_of, tested
 
 
 def test_mount8_and_memory(environment):
@@ -124,14 +105,11 @@ def test_the_key_that_knows_is_chosen(environment):
         environment.cell("no PIN was sent to others", False, any(CLIENT_PIN in one.asked for one in (first, third)))
 
 
-def test_other_keys(environment):
-    """A socket that a key has left behind, and a key of another volume, end with a message."""
+def test_left_socket(environment):
+    """A socket that a key has left behind ends with a message."""
     volume = environment.volume()
     with key(environment, pin=PIN) as made:
         add(volume, made.device)
         way = opening(volume, made.device)
     done = tested(volume, *way, ok=False)
     environment.cell("nobody serves it", (AUTHENTICATION, True), (done.returncode, "nothing answers" in done.stderr))
-    with key(environment, pin=PIN) as other:
-        done = tested(volume, *opening(volume, other.device), ok=False)
-        environment.cell("another key", (AUTHENTICATION, True), (done.returncode, "has a slot of this volume" in done.stderr))

@@ -140,46 +140,9 @@ def test_recipient_files(environment):
             done.returncode, wrong in done.stderr, text[middle:middle + 8] in done.stderr))
 
 
-def test_recipient(environment):
-    """An escrow key opens the volume wherever a passphrase does, without the device key."""
-    volume = environment.volume()
-    file, public = new_recipient(environment)
-    slot = json.loads(add_recipient(volume, public, "--label", "escrow").stdout)
-    environment.cell("added", ("recipient", 6, "escrow", False, public), (
-        slot["kind"], slot["kindNumber"], slot["label"], slot["boundToDeviceKey"], slot["recipient"]))
-    environment.cell("tested", slot, tested(volume, "--recipient-key", file))
-    key = ["--recipient-key", file]
-    place = environment.mount(volume)
-    with open(place / "secret", "wb") as made:
-        made.write(b"for the heirs")
-    harness.set_class(place / "secret", "A")
-    place.lock()
-    environment.cell("locked", "EACCES", harness.outcome(harness.read_file, place / "secret"))
-    place.command("unlock", *key, place.path)
-    environment.cell("a running mount is unlocked", b"for the heirs", harness.read_file(place / "secret"))
-    place.unmount()
-    other = harness.Volume(volume.path, environment.new_path("elsewhere"), volume.code_file, volume.passphrase_file)
-    os.mkdir(other.data)
-    second = mount(environment, other, "--device-key", "none", *key)
-    environment.cell("mounted on another machine", b"for the heirs", harness.read_file(second / "secret"))
-    second.unmount()
-    environment.cell("fsck", 0, harness.protectfs("fsck", *key, volume.path, env=volume.environment).returncode)
-    read = harness.run(os.path.join(harness.REPOSITORY, "Tests", "SecondReader", "read-volume"), *key, volume.path, "secret")
-    environment.cell("the second reader opens it too", "for the heirs", read.stdout)
-    fresh = secret_file(volume, "fresh", "cargo plum violet ankle")
-    change(volume, "slot", "add", *key, "--new-passphrase-file", fresh)
-    mount(environment, volume, "--passphrase-file", fresh).unmount()
-    both = change(volume, "slot", "test", *key, "--passphrase-file", fresh, ok=False)
-    environment.cell("not beside a passphrase", (USAGE, True), (both.returncode, "cannot be used together" in both.stderr))
-    change(volume, "slot", "remove", "--slot", slot["slot"], *key)
-    done = change(volume, "slot", "test", *key, ok=False)
-    environment.cell("removed", (AUTHENTICATION, True), (done.returncode, "for this recipient" in done.stderr))
-
-
 def test_recipients_are_refused(environment):
     volume = environment.volume()
     file, public = new_recipient(environment)
-    stranger, _ = new_recipient(environment)
     before = harness.read_file(reader.keybag_file(volume))
     low = text_of(b"\0" * 32)
     for label, given, code in (("a damaged public key", public[:-1] + ("A" if public[-1] != "A" else "B"), AUTHENTICATION),
@@ -194,5 +157,3 @@ def test_recipients_are_refused(environment):
     for label, given in (("the file of a public key", handed), ("the file of a private key", file)):
         added = json.loads(add_recipient(volume, given).stdout)
         environment.cell(label, public, added["recipient"])
-    done = mount(environment, volume, "--recipient-key", stranger, ok=False).result
-    environment.cell("a stranger", (AUTHENTICATION, True), (done.returncode, "for this recipient" in done.stderr))

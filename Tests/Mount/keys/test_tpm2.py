@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 
-import harness
 import tpms
 from keybags import change, mount, refused, secret_file, slots
 from terminal import at_terminal
@@ -32,45 +31,6 @@ def tried(volume, *words):
     """The exit code of slot test, and what it says."""
     done = change(volume, "slot", "test", "--json", *words, ok=False)
     return done.returncode, done.stdout + done.stderr
-
-
-def test_family(environment):
-    """A TPM opens the volume wherever a passphrase does."""
-    tpms.installed(environment)
-    tpm, volume = tpms.TPM(environment), environment.volume()
-    slot = added(volume, tpm.device, "--label", "laptop")
-    environment.cell("added", ("TPM", 4, "laptop", True, False, [7]), (
-        slot["kind"], slot["kindNumber"], slot["label"], slot["boundToDeviceKey"], slot["tpm2"]["pin"], slot["tpm2"]["pcrs"]))
-    environment.cell("it is listed", slot, slots(volume)[-1])
-    key = opening(tpm.device)
-    environment.cell("tested", slot, json.loads(change(volume, "slot", "test", "--json", *key).stdout))
-    place = environment.mount(volume)
-    harness.write_file(place / "secret", b"on this machine")
-    harness.set_class(place / "secret", "A")
-    place.lock()
-    environment.cell("locked", "EACCES", harness.outcome(harness.read_file, place / "secret"))
-    place.command("unlock", *key, place.path)
-    environment.cell("a running mount is unlocked", b"on this machine", harness.read_file(place / "secret"))
-    place.unmount()
-    second = mount(environment, volume, *key)
-    environment.cell("mounted", b"on this machine", harness.read_file(second / "secret"))
-    second.unmount()
-    stored = next(os.path.join(volume.path, name) for name in os.listdir(volume.path) if not name.startswith("."))
-    for command, path in (("fsck", volume.path), ("inspect", stored)):
-        done = harness.protectfs(command, *key, path, env=volume.environment, ok=False)
-        environment.cell(f"{command} opens with it", 0, done.returncode)
-    fresh = secret_file(volume, "fresh", "cargo plum violet ankle")
-    change(volume, "passphrase", "add", *key, "--new-passphrase-file", fresh)
-    mount(environment, volume, "--passphrase-file", fresh).unmount()
-    tpm.restart()
-    environment.cell("after a start of the machine", 0, tried(volume, *key)[0])
-    code, said = tried(volume, *key, "--device-key", "none")
-    environment.cell("not without the device key", (AUTHENTICATION, True), (code, "together with the device key" in said))
-    both = change(volume, "slot", "test", *key, "--passphrase-file", fresh, ok=False)
-    environment.cell("not beside a passphrase", (USAGE, True), (both.returncode, "cannot be used together" in both.stderr))
-    change(volume, "slot", "remove", "--slot", slot["slot"], *key)
-    code, said = tried(volume, *key)
-    environment.cell("removed", (AUTHENTICATION, True), (code, "no slot of the volume is for a TPM" in said))
 
 
 def test_pin(environment):
@@ -277,20 +237,13 @@ def test_storage_keys(environment):
 
 
 def test_other_changes(environment):
-    """Rules for other machines, and a rotation, know what a TPM's slot is."""
+    """Rules for other machines know what a TPM's slot is."""
     tpms.installed(environment)
     tpm, volume = tpms.TPM(environment), environment.volume()
-    slot = added(volume, tpm.device, "--label", "laptop")
+    added(volume, tpm.device)
     recovery = next(one for one in slots(volume) if one["kind"] == "recovery code")
     done = change(volume, "slot", "remove", "--slot", recovery["slot"], *opening(tpm.device), ok=False)
     environment.cell("it does not open on other machines", (USAGE, True), (done.returncode, "without the device key" in done.stderr))
-    words = ["keys", "rotate", "--passphrase-file", volume.passphrase_file]
-    done = change(volume, *words, ok=False)
-    environment.cell("a rotation would drop it", (USAGE, True), (done.returncode, f"{slot['slot']} (laptop)" in done.stderr))
-    change(volume, *words, "--drop-slots")
-    environment.cell("dropped", False, "TPM" in [one["kind"] for one in slots(volume)])
-    added(volume, tpm.device)
-    environment.cell("added again", 0, tried(volume, *opening(tpm.device))[0])
     done = add(volume, tpm.device, "--portable", ok=False)
     environment.cell("not a portable passphrase too", (USAGE, True), (done.returncode, "cannot be used together" in done.stderr))
     done = change(volume, "slot", "add", "--pin", "--passphrase-file", volume.passphrase_file, ok=False)
