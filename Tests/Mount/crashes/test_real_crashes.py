@@ -24,7 +24,7 @@ def count(environment, quick, usual, full):
 
 def test_killed(environment):
     """kill -9 under load and in the middle of a lock: programs get an error, unmount cleans up, nothing synced is lost."""
-    rounds(environment, crashes.Killed(environment, SEED), "kill -9", count(environment, 4, 8, 100))
+    rounds(environment, crashes.Killed(environment, SEED), "kill -9", count(environment, 4, 5, 100))
 
 
 def test_disk_cut(environment):
@@ -33,7 +33,7 @@ def test_disk_cut(environment):
         raise harness.Skip("loop devices need root")
     for kind in ("ext4", "xfs", "btrfs"):
         try:
-            rounds(environment, crashes.Cut(environment, SEED, kind), kind, count(environment, 2, 4, 100))
+            rounds(environment, crashes.Cut(environment, SEED, kind), kind, count(environment, 2, 3, 100))
         except harness.Skip as reason:
             environment.skip(kind, str(reason))
 

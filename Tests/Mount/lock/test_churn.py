@@ -10,7 +10,7 @@ import hammer
 from harness import get_class, outcome, pattern, protectfs, read_file, set_class, write_file
 
 SWEEPING = 10
-CYCLES = {"quick": 15, "usual": 60, "full": 600}
+CYCLES = {"quick": 15, "usual": 30, "full": 600}
 RECORD = struct.Struct("<Q92s")
 
 

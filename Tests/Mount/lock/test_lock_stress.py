@@ -15,7 +15,7 @@ import uring
 from checks import errors
 from harness import PATIENCE, wait_until
 
-CYCLES = {"quick": 6, "usual": 15, "full": 300}
+CYCLES = {"quick": 6, "usual": 10, "full": 300}
 SWEEPING = 10  # exit code of a lock after which the kernel still holds pages
 
 

@@ -11,7 +11,7 @@ from harness import GRACE, PAGE, PATIENCE, Watch, in_child, outcome, pattern, re
 from memory import SleepingPage, resident
 from subscriber import Subscriber
 
-CYCLES = {"quick": 25, "usual": 40, "full": 2000}
+CYCLES = {"quick": 15, "usual": 20, "full": 2000}
 # The exit code of a lock that the kernel's pages outlive.
 SWEEPING = 10
 CONSTANT = pattern(300_000, seed=5)

@@ -18,7 +18,7 @@ OLD, NEW = b"old" * 3000, b"new" * 3000
 STRENGTH = "DCBA"
 CLASSES = {letter: harness.CLASSES[letter] for letter in "ABCD"}
 LETTERS = {name: letter for letter, name in CLASSES.items()}
-STEP = {"quick": 13, "usual": 7, "full": 1}
+STEP = {"quick": 13, "usual": 11, "full": 1}
 
 
 class Directory:
