@@ -256,18 +256,18 @@ def test_rules_of_keys(environment):
     new_refused("init without portable passphrase", "require.slot = portable\n", [], "without a portable passphrase")
     new_refused("init --cipher", "only.cipher = xchacha20-poly1305\n", ["--cipher", "aes-256-gcm"], "the cipher aes-256-gcm")
 
-    files.write(system="only.cipher = xchacha20-poly1305\nleast.cost = 9 passes 64 MiB\nrequire.slot = recovery\n"
+    files.write(system="only.cipher = xchacha20-poly1305\nleast.cost = 4 passes 64 MiB\nrequire.slot = recovery\n"
                        "require.slot = portable\n")
     new = environment.new_path("new")
     made = json.loads(harness.protectfs("init", "--json", "--portable", *secret, new, env=variables).stdout)
     slots = json.loads(harness.protectfs("passphrase", "list", "--json", new, env=variables).stdout)
     environment.cell("what nobody chose follows the rules", ("xchacha20-poly1305", True),
-                     (made["cipher"], all(one["passes"] >= 9 for one in slots if one["passes"])))
+                     (made["cipher"], all(one["passes"] >= 4 for one in slots if one["passes"])))
     again = ["--new-passphrase-file", volume.passphrase_file]
     before = [one["slot"] for one in slots if one["kind"] == "passphrase"]
     harness.protectfs("passphrase", "add", *secret, *again, new, env=variables)
     slots = json.loads(harness.protectfs("passphrase", "list", "--json", new, env=variables).stdout)
-    environment.cell("passphrase add: cost", True, all(one["passes"] >= 9 for one in slots if one["passes"]))
+    environment.cell("passphrase add: cost", True, all(one["passes"] >= 4 for one in slots if one["passes"]))
     bound = [one["slot"] for one in slots if one["kind"] == "passphrase" and one["boundToDeviceKey"]]
     refused(environment, "passphrase remove of the last portable one", USAGE,
             ["passphrase", "remove", "--slot", str(before[-1]), *secret, new], variables=variables,

@@ -51,16 +51,16 @@ class Package:
     def write(self, name, text):
         write(os.path.join(self.path, name), text)
 
-    def bypass(self, text):
-        self.write(f"Sources/{self.target}/Bypass.swift", text)
+    def source(self, name, text):
+        self.write(f"Sources/{self.target}/{name}.swift", text)
 
     def swift(self, *words, **more):
         return run("nice", "swift", *words, cwd=self.path, timeout=1800, **more)
 
     def check(self, name, expected, *words):
-        """expected: the line of the bypass that the check names, with a part of what it says there."""
+        """expected: the places that the check names, each with a part of what it says there."""
         done = self.swift("package", "check-imports", *words, ok=False)
-        expected = {f"Sources/{self.target}/Bypass.swift:{line}": part for line, part in expected.items()}
+        expected = {f"Sources/{self.target}/{place}": part for place, part in expected.items()}
         # The package manager says beside it what it builds.
         said = dict(re.findall(r"^(\S+\.swift:\d+): (.*)$", done.stdout, re.M))
         self.environment.cell(f"[check: {name}]", (1 if expected else 0, sorted(expected)), (done.returncode, sorted(said)))
@@ -69,8 +69,8 @@ class Package:
 
     def is_checked(self, mount):
         """A program that writes past the library, and what the check says of it."""
-        self.write(f"Sources/{self.target}/main.swift", PROGRAM)
-        self.bypass(BYPASS)
+        self.source("main", PROGRAM)
+        self.source("Bypass", BYPASS)
         self.swift("build", "--product", self.target)
         self.swift("run", "--skip-build", self.target, mount.path)
         self.environment.cell("[class of what the library wrote]", CLASSES["A"], get_class(mount / "protected"))
@@ -78,16 +78,14 @@ class Package:
         self.environment.cell("[class of what went past it]", CLASSES["C"], get_class(mount / "bypassed"))
         assert read_file(mount / "bypassed") == b"bypassed"
 
-        alone = {1: "do nothing in this file"}
-        self.check("Foundation alone", alone)
-        self.check("a target", alone, "--target", self.target)
-        self.check("tests too", alone, "--tests")
-        self.bypass("// protectfs: plain Foundation: shows what it does\n" + BYPASS)
-        self.check("an exception", {})
-        self.bypass(BYPASS.replace("Foundation", "FileProtection"))
-        self.check("nothing", {})
-        self.bypass("import FileProtection\nimport class Foundation.FileManager\n")
-        self.check("a declaration", {2: "hides that of FileProtection"})
+        self.source("Declaration", "import FileProtection\nimport class Foundation.FileManager\n")
+        found = {"Bypass.swift:1": "do nothing in this file", "Declaration.swift:2": "hides that of FileProtection"}
+        self.check("Foundation alone, and a declaration", found)
+        self.check("a target", found, "--target", self.target)
+        self.check("tests too", found, "--tests")
+        self.source("Bypass", "// protectfs: plain Foundation: shows what it does\n" + BYPASS)
+        self.source("Declaration", BYPASS.replace("Foundation", "FileProtection"))
+        self.check("an exception, and nothing", {})
         for words in (["--target", "none"], ["--wrong"]):
             done = self.swift("package", "check-imports", *words, ok=False)
             self.environment.cell(f"[{words[0]}]", (1, True), (done.returncode, words[-1] in done.stderr))
