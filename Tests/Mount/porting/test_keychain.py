@@ -1,5 +1,6 @@
 """SecItemAdd and the other keychain calls on a mount before first unlock, unlocked and locked."""
 
+import functools
 import os
 import subprocess
 
@@ -33,10 +34,26 @@ class Keychain:
         self.process.stdin.flush()
         return self.process.stdout.readline().rstrip("\n")
 
+    def answers(self, environment, rows):
+        """Compares the answer of each line, in this order."""
+        for line, answer in rows:
+            environment.cell(line[:80], answer, self(line))
+
     def close(self):
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
+
+
+def on_a_mount(test):
+    """Gives a test a mount and the program that runs on it."""
+    @functools.wraps(test)
+    def run(environment):
+        mount = environment.mount()
+        ask = Keychain(mount.path)
+        test(environment, mount, ask)
+        ask.close()
+    return run
 
 
 def attributes(kind="genp", dates=2, **given):
@@ -119,10 +136,9 @@ def test_accessible(environment):
     ask.close()
 
 
-def test_queries(environment):
+@on_a_mount
+def test_queries(environment, mount, ask):
     """Matching, limits, forms of results, updates, and codes for what makes no sense."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     environment.cell("nothing there", f"{NOT_FOUND} nil", ask("copy class=genp r_Data=!true"))
     environment.cell("nothing to delete", str(NOT_FOUND), ask("delete class=genp"))
     environment.cell("add, data wanted", f"{SUCCESS} $1", ask("add class=genp acct=a svce=s v_Data=$1 r_Data=!true"))
@@ -130,7 +146,7 @@ def test_queries(environment):
     environment.cell("internet", f"{SUCCESS} nil",
                      ask("add class=inet acct=a srvr=example.org ptcl=htps port=#443 path=/p v_Data=$3 crtr=#7"))
     environment.cell("another port", f"{SUCCESS} nil", ask("add class=inet acct=a srvr=example.org ptcl=htps port=#444 path=/p"))
-    for line, answer in (
+    ask.answers(environment, (
         ("copy class=genp acct=a svce=t r_Data=!true", f"{SUCCESS} $2"),
         ("copy class=genp labl=tee", f"{NOT_FOUND} nil"),
         ("copy class=genp labl=tee m_CaseInsensitive=!true", f"{SUCCESS} nil"),
@@ -178,8 +194,7 @@ def test_queries(environment):
         ("add class=genp acct=b icmt=" + "c" * 4000, f"{TOO_LARGE} nil"),
         ("add class=genp acct=b v_Data=$" + "d" * 65537, f"{TOO_LARGE} nil"),
         ("copy class=genp acct=b", f"{NOT_FOUND} nil"),
-        ("message -25300", "There is no such item."), ("message 1", "nil")):
-        environment.cell(line[:80], answer, ask(line))
+        ("message -25300", "There is no such item."), ("message 1", "nil")))
     # What the program stores, the command reads, and the other way round.
     command = [harness.binary(), "secret"]
     found = harness.run(*command, "get", "-a", "service=u", mount.path, "a")
@@ -189,7 +204,6 @@ def test_queries(environment):
     environment.cell("by an NSNumber too", f"{SUCCESS} $5", ask("copy class=inet srvr=w port=%1 r_Data=!true"))
     environment.cell("deletes all", str(SUCCESS), ask("delete class=genp"))
     environment.cell("files left", 3, len(os.listdir(mount / ".secrets/items")))
-    ask.close()
 
 
 def test_which_mount(environment):

@@ -5,7 +5,7 @@ import itertools
 import os
 
 import harness
-from test_keychain import CLOSED, DUPLICATE, NO_SUCH_KEY, NOT_FOUND, PARAM, SUCCESS, UNIMPLEMENTED, Keychain, attributes
+from test_keychain import CLOSED, DUPLICATE, NO_SUCH_KEY, NOT_FOUND, PARAM, SUCCESS, UNIMPLEMENTED, attributes, on_a_mount
 
 DECODE = -26275
 
@@ -35,10 +35,9 @@ OTHERS = {"genp": ("labl=x", "desc=x", "icmt=x", "gena=$x", "crtr=#9", "type=#9"
           "keys": ("labl=x", "perm=!true", "sign=!true", "pdmn=ck")}
 
 
-def test_identity(environment):
+@on_a_mount
+def test_identity(environment, mount, ask):
     """Two items that differ in one identifying attribute are two; two that differ in any other are one."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     for kind, names in IDENTITY.items():
         base = {name: values[0] for name, values in names.items() if name != "sync"}
         variants = [base] + [{**base, name: values[0] if name == "sync" else values[1]} for name, values in names.items()]
@@ -57,7 +56,7 @@ def test_identity(environment):
                              ask(f"copy class={kind} {words[number]} m_Limit=m_LimitAll r_Data=!true"))
         environment.cell(f"{kind}: all", f"{SUCCESS} [" + ";".join(sorted(f"${kind}{n}" for n in range(len(words)))) + "]",
                          ask(f"copy class={kind} sync=syna m_Limit=m_LimitAll r_Data=!true"))
-    for line, answer in (
+    ask.answers(environment, (
         ("add class=genp acct=empty v_Data=$1", f"{SUCCESS} nil"),
         ("add class=genp acct=empty svce= v_Data=$2", f"{DUPLICATE} nil"),
         ("add class=genp acct=empty svce= agrp=protectfs.default v_Data=$2", f"{DUPLICATE} nil"),
@@ -65,16 +64,13 @@ def test_identity(environment):
         ("copy class=genp acct=empty agrp=protectfs.default r_Data=!true", f"{SUCCESS} $1"),
         ("add class=inet acct=empty v_Data=$1", f"{SUCCESS} nil"),
         ("add class=inet acct=empty port=#0 path= v_Data=$1", f"{DUPLICATE} nil"),
-        ("copy class=inet acct=empty port=#0 srvr= ptcl= r_Data=!true", f"{SUCCESS} $1")):
-        environment.cell(line, answer, ask(line))
-    ask.close()
+        ("copy class=inet acct=empty port=#0 srvr= ptcl= r_Data=!true", f"{SUCCESS} $1")))
 
 
-def test_synchronizable(environment):
+@on_a_mount
+def test_synchronizable(environment, mount, ask):
     """An item that is synchronizable is another than one that is not; a query finds those that it asks for."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
-    for line, answer in (
+    ask.answers(environment, (
         ("add class=genp acct=a v_Data=$here", f"{SUCCESS} nil"),
         ("add class=genp acct=a sync=!true v_Data=$there", f"{SUCCESS} nil"),
         ("add class=genp acct=a sync=!true v_Data=$x", f"{DUPLICATE} nil"),
@@ -100,15 +96,12 @@ def test_synchronizable(environment):
         ("update class=genp acct=a sync=!true to sync=!false", str(SUCCESS)),
         ("copy class=genp acct=a r_Data=!true", f"{SUCCESS} $there"),
         ("delete class=genp sync=syna", str(SUCCESS)),
-        ("delete class=genp sync=syna", str(NOT_FOUND))):
-        environment.cell(line, answer, ask(line))
-    ask.close()
+        ("delete class=genp sync=syna", str(NOT_FOUND))))
 
 
-def test_groups(environment):
+@on_a_mount
+def test_groups(environment, mount, ask):
     """An item has the group that it is given, or that of the program; a query without a group looks in all."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     shared = f"{SUCCESS} " + attributes(acct="a", agrp="TEAM.shared")
     own = f"{SUCCESS} " + attributes(acct="a", agrp="TEAM.own")
     for line, answer in (
@@ -131,13 +124,11 @@ def test_groups(environment):
             ask.process.stdin.write(line + "\n")
         else:
             environment.cell(line, answer, ask(line))
-    ask.close()
 
 
-def test_results(environment):
+@on_a_mount
+def test_results(environment, mount, ask):
     """Every combination of requested results, of one item, of all and of a number."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     ask("add class=genp acct=a v_Data=$1")
     ask("add class=genp acct=b v_Data=$2")
     keys = {"r_Data": "v_Data", "r_Attributes": None, "r_Ref": "v_Ref", "r_PersistentRef": "v_PersistentRef"}
@@ -170,14 +161,12 @@ def test_results(environment):
             environment.cell(f"added{words}", f"{SUCCESS} {one or 'nil'}".replace("acct=a", "acct=c"),
                              ask(f"add class=genp acct=c v_Data=$1{words}"))
             ask("delete class=genp acct=c")
-    ask.close()
 
 
-def test_persistent_references(environment):
+@on_a_mount
+def test_persistent_references(environment, mount, ask):
     """A reference names its item through changes and mounts, and nothing after the item is gone."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
-    for line, answer in (
+    ask.answers(environment, (
         ("add class=genp acct=other v_Data=$other", f"{SUCCESS} nil"),
         ("add class=genp acct=a sync=!true v_Data=$1 r_PersistentRef=!true", f"{SUCCESS} @"),
         ("copy v_PersistentRef=@ r_Data=!true", f"{SUCCESS} $1"),
@@ -194,31 +183,27 @@ def test_persistent_references(environment):
         ("copy v_PersistentRef=@ r_Data=!true", f"{SUCCESS} $2"),
         ("update class=genp acct=b sync=!true to agrp=g", str(SUCCESS)),
         ("copy v_PersistentRef=@ r_Attributes=!true",
-         f"{SUCCESS} " + attributes(acct="b", svce="s", agrp="g", pdmn="ck", sync="#1"))):
-        environment.cell(line, answer, ask(line))
+         f"{SUCCESS} " + attributes(acct="b", svce="s", agrp="g", pdmn="ck", sync="#1"))))
     mount.lock()
     environment.cell("LCK", f"{SUCCESS} $2", ask("copy v_PersistentRef=@ r_Data=!true"))
     mount.unlock()
-    for line, answer in (
+    ask.answers(environment, (
         ("update v_PersistentRef=@ to acct=a svce= agrp=", str(DUPLICATE)),
         ("delete v_PersistentRef=@", str(SUCCESS)),
         ("copy v_PersistentRef=@", f"{NOT_FOUND} nil"),
         ("delete v_PersistentRef=@", str(NOT_FOUND)),
         ("add class=genp acct=b svce=s agrp=g sync=!true v_Data=$4", f"{SUCCESS} nil"),
         ("copy v_PersistentRef=@", f"{NOT_FOUND} nil"),
-        ("copy class=genp acct=other r_Data=!true", f"{SUCCESS} $other")):
-        environment.cell(line, answer, ask(line))
+        ("copy class=genp acct=other r_Data=!true", f"{SUCCESS} $other")))
     # An item that the command made has a reference, too, which a change of its identity keeps.
     harness.run(harness.binary(), "secret", "set", mount.path, "command", input="5")
-    for line, answer in (
+    ask.answers(environment, (
         ("copy class=genp acct=command r_PersistentRef=!true", f"{SUCCESS} @"),
         ("copy v_PersistentRef=@ r_Data=!true", f"{SUCCESS} $5"),
         ("update v_PersistentRef=@ to svce=moved", str(SUCCESS)),
-        ("copy v_PersistentRef=@ r_Data=!true", f"{SUCCESS} $5")):
-        environment.cell(line, answer, ask(line))
+        ("copy v_PersistentRef=@ r_Data=!true", f"{SUCCESS} $5")))
     shown = harness.run(harness.binary(), "secret", "list", mount.path).stdout
     environment.cell("the list does not show references", (True, False), ("moved" in shown, "reference" in shown))
-    ask.close()
 
 
 CHANGES = {"genp": {"labl": "new", "desc": "new", "icmt": "new", "gena": "$new", "crtr": "#5", "type": "#6", "invi": "!true",
@@ -228,10 +213,9 @@ CHANGES = {"genp": {"labl": "new", "desc": "new", "icmt": "new", "gena": "$new",
                     "agrp": "new", "sync": "!true", "pdmn": "ck"}}
 
 
-def test_update(environment):
+@on_a_mount
+def test_update(environment, mount, ask):
     """Each attribute changes alone and keeps the rest; a change that meets another item, or a closed one, changes nothing."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     for kind, changes in CHANGES.items():
         for name, value in changes.items():
             ask(f"add class={kind} acct=old icmt=old v_Data=$secret")
@@ -245,7 +229,7 @@ def test_update(environment):
     ask("add class=genp acct=1 svce=s pdmn=ck v_Data=$1")
     ask("add class=genp acct=2 svce=s v_Data=$2")
     ask("add class=genp acct=3 svce=t v_Data=$3")
-    for line, answer in (
+    ask.answers(environment, (
         ("update class=genp svce=s to acct=same", str(DUPLICATE)),
         ("update class=genp svce=s to icmt=changed m_Limit=m_LimitAll", str(PARAM)),
         ("update class=genp svce=s m_Limit=m_LimitOne to icmt=changed", str(PARAM)),
@@ -260,22 +244,19 @@ def test_update(environment):
         ("add class=genp acct=4 cdat=^1000000001 mdat=^1000000002 v_Data=$4", f"{SUCCESS} nil"),
         ("copy class=genp mdat=^1000000002 cdat=^1000000001 r_Data=!true", f"{SUCCESS} $4"),
         ("copy class=genp mdat=^1000000003", f"{NOT_FOUND} nil"),
-        ("copy class=genp mdat=today", f"{PARAM} nil")):
-        environment.cell(line, answer, ask(line))
+        ("copy class=genp mdat=today", f"{PARAM} nil")))
     mount.lock()
     environment.cell("LCK, one of two is closed", str(CLOSED), ask("update class=genp svce=s to icmt=changed"))
     mount.unlock()
     environment.cell("nothing has changed", f"{NOT_FOUND} nil", ask("copy class=genp icmt=changed"))
     environment.cell("delete all", str(SUCCESS), ask("delete class=genp m_Limit=m_LimitAll"))
     environment.cell("files left", 0, len(os.listdir(mount / ".secrets/items")))
-    ask.close()
 
 
-def test_access_control(environment):
+@on_a_mount
+def test_access_control(environment, mount, ask):
     """An access control is the accessibility in it; one that asks for a person is refused and finds nothing."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
-    for line, answer in (
+    ask.answers(environment, (
         ("control ak 0", "<SecAccessControl: ak 0> 0"), ("control akpu 1", "<SecAccessControl: akpu 1> 0"),
         ("control never 0", f"nil {PARAM}"), ("control ak 256", f"nil {PARAM}"),
         ("add class=genp acct=a accc=&ck,0 v_Data=$1", f"{SUCCESS} nil"),
@@ -292,20 +273,17 @@ def test_access_control(environment):
         ("copy class=genp acct=a r_Attributes=!true", f"{SUCCESS} " + attributes(acct="a", pdmn="aku")),
         ("copy class=genp acct=a u_AuthUI=u_AuthUIF u_NoAuthUI=!true nleg=!true u_OpPrompt=why r_Data=!true", f"{SUCCESS} $1"),
         ("copy class=genp acct=a u_AuthUI=ask", f"{PARAM} nil"), ("copy class=genp acct=a u_AuthCtx=none", f"{PARAM} nil"),
-        ("copy class=genp acct=a nleg=maybe", f"{PARAM} nil")):
-        environment.cell(line, answer, ask(line))
+        ("copy class=genp acct=a nleg=maybe", f"{PARAM} nil")))
     mount.lock()
     environment.cell("LCK", f"{CLOSED} nil", ask("copy class=genp acct=a u_AuthUI=u_AuthUIS r_Data=!true"))
-    ask.close()
 
 
-def test_keys_and_certificates(environment):
+@on_a_mount
+def test_keys_and_certificates(environment, mount, ask):
     """Keys are bytes with attributes; a certificate is known by issuer and serial number; there are no identities."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     sizes = [len(base64.b64decode(text)) for text in CERTIFICATES]
     cut = base64.b64encode(base64.b64decode(CERTIFICATES[0])[:-1]).decode()
-    for line, answer in (
+    ask.answers(environment, (
         ("add class=keys atag=$org.example.key kcls=1 type=73 bsiz=#256 sign=!true labl=Key v_Data=$bytes", f"{SUCCESS} nil"),
         ("copy class=keys atag=$org.example.key r_Data=!true", f"{SUCCESS} $bytes"),
         ("copy class=keys kcls=1 type=73 r_Attributes=!true", f"{SUCCESS} " + attributes(
@@ -327,8 +305,7 @@ def test_keys_and_certificates(environment):
         ("update class=cert labl=One to labl=Uno", str(SUCCESS)),
         ("copy class=idnt r_Ref=!true", f"{NOT_FOUND} nil"), ("delete class=idnt", str(NOT_FOUND)),
         ("update class=idnt to labl=x", str(NOT_FOUND)), ("add class=idnt v_Data=$x", f"{UNIMPLEMENTED} nil"),
-        ("copy class=none", f"{PARAM} nil")):
-        environment.cell(line[:60], answer, ask(line))
+        ("copy class=none", f"{PARAM} nil")))
     whole = base64.b64decode(CERTIFICATES[0])
     for length in range(0, len(whole), 5):
         part = base64.b64encode(whole[:length]).decode()
@@ -342,13 +319,11 @@ def test_keys_and_certificates(environment):
     environment.cell("LCK its label", f"{SUCCESS} nil", ask("copy class=cert labl=Uno"))
     for kind in ("genp", "inet", "cert", "keys", "idnt"):
         environment.cell(f"LCK delete {kind}", str(SUCCESS if kind in ("cert", "keys") else NOT_FOUND), ask(f"delete class={kind}"))
-    ask.close()
 
 
-def test_synchronizable_or_not(environment):
+@on_a_mount
+def test_synchronizable_or_not(environment, mount, ask):
     """A query for both finds both, also if it names every identifying attribute."""
-    mount = environment.mount()
-    ask = Keychain(mount.path)
     name = "class=genp acct=a svce=s agrp=G"
     ask(f"add {name} v_Data=$no")
     ask(f"add {name} sync=!true v_Data=$yes")
@@ -360,4 +335,3 @@ def test_synchronizable_or_not(environment):
     environment.cell("the first that is left", f"{SUCCESS} $yes", ask(f"copy {name} sync=syna r_Data=!true"))
     environment.cell("all are deleted", [str(SUCCESS), f"{NOT_FOUND} nil"],
                      [ask(f"delete {name} sync=syna"), ask("copy class=genp sync=syna")])
-    ask.close()

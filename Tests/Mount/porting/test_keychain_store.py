@@ -23,7 +23,7 @@ def test_items_of_version_1(environment):
     environment.cell("the command lists them", len(stored), len(listed))
     ask = Keychain(mount.path)
     rich = attributes(dates="2wrong", acct="me", svce="mail", labl="Mail", invi="#1", v_Data="$two", gena="$\x00\N{REPLACEMENT CHARACTER}")
-    for line, answer in (
+    ask.answers(environment, (
         ("copy class=genp svce=mail agrp=protectfs.default r_Data=!true r_Attributes=!true", f"{SUCCESS} {rich}"),
         ("copy class=genp agrp=ABC.shared r_Data=!true", f"{SUCCESS} $three"),
         ("copy class=genp svce= m_Limit=m_LimitAll r_Data=!true", f"{SUCCESS} [$four;$one]"),
@@ -40,8 +40,7 @@ def test_items_of_version_1(environment):
         ("update v_PersistentRef=@ to svce=post", str(SUCCESS)),
         ("copy v_PersistentRef=@ r_Data=!true", f"{SUCCESS} $two"),
         ("copy class=genp svce=mail m_Limit=m_LimitAll r_Data=!true", f"{SUCCESS} [$three]"),
-        ("delete class=genp", str(SUCCESS)), ("delete class=inet", str(SUCCESS))):
-        environment.cell(line, answer, ask(line))
+        ("delete class=genp", str(SUCCESS)), ("delete class=inet", str(SUCCESS))))
     environment.cell("files left", [], os.listdir(mount / ".secrets/items"))
     ask.close()
 
