@@ -63,7 +63,7 @@ import VolumeFormat
             try Self.nest(name: String(repeating: "n", count: 100), Self.takeRecord)(it, size)
             try it.volume.close()
             let text = Lock(0)
-            let outcome = try CheckTests.check(it, it.directory) { options in
+            let outcome = try CheckOutcome.of(it, it.directory) { options in
                 options.repairs = true
                 options.isConfirmed = { path in
                     text.withLock { $0 += path.count }
@@ -90,7 +90,7 @@ import VolumeFormat
         try Self.takeRecord(it.volume.directory(it.node("wide")))
         try it.volume.close()
         let limited = try HostDirectory.open(path: place.path).limited(by: DescriptorQuota(files: 120, all: 120))
-        let outcome = try CheckTests.check(it, limited) { $0.repairs = true }
+        let outcome = try CheckOutcome.of(it, limited) { $0.repairs = true }
         #expect(outcome.summary.remaining == 0)
         #expect(!outcome.kinds.contains("store"))
     }
@@ -103,7 +103,7 @@ import VolumeFormat
         let thread = try #require(
             BackgroundThread(name: "small stack", stackSize: 256 << 10) {
                 #expect(throws: Never.self) {
-                    let outcome = try CheckTests.check(it, it.directory, threads: 1) { $0.repairs = true }
+                    let outcome = try CheckOutcome.of(it, it.directory, threads: 1) { $0.repairs = true }
                     #expect(outcome.summary.directories == 1501 && outcome.summary.remaining == 0)
                     let ring = try it.keys.ring()
                     try it.keys.unlock(ring)
