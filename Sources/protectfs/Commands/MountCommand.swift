@@ -205,7 +205,7 @@ extension Command {
             if let failure = session?.failure(path) { throw failure }
             return .success
         } catch {
-            guard error.code == .notMounted, MountLookup.isDead(entry) else { throw error }
+            guard error.code == .notMounted, MountLookup.isDeadForSure(entry) else { throw error }
             RunningMount.detach(entry.mountPoint)
             DaemonConnection.cleanAfterDead(entry)
             if MountLookup.all().contains(entry) {

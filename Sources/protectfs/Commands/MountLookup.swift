@@ -175,6 +175,28 @@ enum MountLookup {
         }
     }
 
+    /// How long a look at another user's mount may take, in seconds.
+    private static let longestLook: Int32 = 5
+
+    /// As `isDead`, for a mount of any user. Another user's file system may never answer, and a process that waits for it cannot
+    /// even end. So another process looks (`status --is-dead`), and is left behind if it does not end.
+    static func isDeadForSure(_ entry: MountEntry) -> Bool {
+        if StoreProof.isCertain(entry) { return isDead(entry) }
+        let arguments = ["protectfs", "status", "--is-dead", "--"].map { Array($0.utf8) } + [entry.mountPoint.bytes]
+        // It must not keep what reads the output of this command waiting.
+        guard let nothing = try? Descriptor(opening: HostPath("/dev/null"), O_RDWR),
+            let child = try? ChildProcess.start(
+                HostPath("/proc/self/exe"), arguments, descriptors: (0...2).map { ($0, nothing.number) },
+                hasTerminal: false),
+            let watch = try? ProcessWatch(child.id)
+        else { return false }
+        guard watch.waitForEnd(seconds: longestLook) else {
+            try? watch.send(SIGKILL)
+            return false
+        }
+        return (try? child.wait()) == .exited(0)
+    }
+
     /// Whether the mount's daemon has died. The kernel then answers uncached requests with ENOTCONN.
     static func isDead(_ entry: MountEntry) -> Bool {
         var statistics = statvfs()

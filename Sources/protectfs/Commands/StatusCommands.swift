@@ -12,6 +12,8 @@ extension Command {
         "Shows one or all of your mounts: state, open files by class, idle timer.",
         options: [
             Option("all", help: "show all of your mounts, as without a mount point; as root, those of every user"),
+            // For this program alone: the exit code says whether the daemon has died (`MountLookup.isDeadForSure`).
+            Option("is-dead", help: nil),
             .json,
         ],
         examples: [.init("protectfs status", "Show all of your mounts.")], usesKeys: false,
@@ -23,6 +25,13 @@ extension Command {
             let answers: [Result<StatusReport, CommandFailure>]
             if let path = arguments.operands.first {
                 entries = [try MountLookup.at(path)]
+                if arguments.has("is-dead") {
+                    // The kernel tells others than the owner nothing, root included, unless the mount is open to all.
+                    if let owner = entries[0].owner, let group = entries[0].number(of: "group_id"), geteuid() == 0 {
+                        guard setgid(group) == 0, setuid(owner) == 0 else { return .failure }
+                    }
+                    return MountLookup.isDead(entries[0]) ? .success : .failure
+                }
                 answers = [.success(try ask(entries[0]))]
             } else {
                 entries = try MountLookup.knownOwn()

@@ -259,13 +259,26 @@ def test_hanging_mount(environment):
     backing = mount.command("path", mount / "file").stdout.strip()
     for store in (mount.volume.path, None):
         for word in ("listens", "deaf"):
-            with FakeMount(environment, store, "mute", "hang", word):
+            with FakeMount(environment, store, "mute", "hang", word) as fake:
                 for words in (["status"], ["doctor"], ["info", mount.volume.path], ["path", "--reverse", backing], ["path", mount / "file"],
                               ["keys", "rotate", "--passphrase-file", mount.volume.passphrase_file, mount.volume.path]):
                     start = time.monotonic()
                     protectfs(*words, env=mount.volume.environment, ok=False, timeout=3 * LONGEST_STATUS)
                     name = f"{words[0]}, {word}, {'the volume' if store else 'a hanging store'}"
                     environment.cell(name, True, time.monotonic() - start < LONGEST_STATUS)
+                if word == "deaf":
+                    for words in (["unmount"], ["unmount", "--grace", "1"], ["unmount", "--force"]):
+                        start = time.monotonic()
+                        done = protectfs(*words, fake.path, ok=False, timeout=3 * LONGEST_STATUS)
+                        environment.cell(f"{words} of it", (NOT_MOUNTED, True), (done.returncode, time.monotonic() - start < LONGEST_STATUS))
+    # When its daemon has died, root removes it.
+    with FakeMount(environment, mount.volume.path, "mute", "deaf") as fake:
+        os.kill(fake.server, signal.SIGSTOP)
+        protectfs("unmount", fake.path, ok=False)
+        environment.cell("alive", True, any(row[1] == fake.path for row in mount_table()))
+        os.kill(fake.server, signal.SIGKILL)
+        fake.process.wait()
+        environment.cell("dead", (0, False), (protectfs("unmount", fake.path, ok=False).returncode, any(row[1] == fake.path for row in mount_table())))
 
 
 def test_full_queue(environment):

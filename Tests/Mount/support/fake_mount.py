@@ -152,7 +152,8 @@ class FakeMount:
         return self
 
     def __exit__(self, *_):
-        os.kill(self.server, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.server, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
         subprocess.run(["umount", "-l", self.path], check=False)
