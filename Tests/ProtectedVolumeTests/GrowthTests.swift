@@ -30,6 +30,9 @@ import VolumeFormat
         Attack("repair of nested directories of which every other one has no record", nest(takeEveryOtherRecord)) {
             try check($0, repairs: true)
         },
+        Attack("repair of nested directories with foreign names, and a newer one at their end", nestForeign) {
+            try check($0, repairs: true)
+        },
         Attack("check of nested directories with damaged records", nest(damageRecord), check),
         Attack("walk down nested directories without records", nest(takeRecord), walk),
         Attack("walk down nested directories with damaged records", nest(damageRecord), walk),
@@ -151,6 +154,16 @@ import VolumeFormat
     private static func damageRecord(_ directory: BackingDirectory) throws {
         try directory.unlink(BackingName.record)
         try directory.createSymlink(BackingName.record, target: Array("damaged".utf8))
+    }
+
+    private static func nestForeign(_ it: TestVolume, _ size: Int) throws {
+        var directory: BackingDirectory = it.directory
+        for _ in 0..<size {
+            let name = BackingName.known(Array("foreign".utf8))
+            try directory.createDirectory(name, mode: 0o700)
+            directory = try directory.openDirectory(name)
+        }
+        try directory.createDirectory(BackingName.known(Array(".protectfs.newer".utf8)), mode: 0o700)
     }
 
     /// Directories one in another, all with one ID.

@@ -38,27 +38,51 @@ extension Check {
         }
     }
 
-    /// The same, and whether such an object is anywhere below a directory, which would be moved with it.
+    /// The same, and whether such an object is anywhere below a directory, which would be moved with it. What is found of each
+    /// directory is kept, so that each is looked through once.
     func holdsNewer(
-        _ entry: EntryName, _ status: Status, in directory: BackingDirectory, depth: Int = 0
+        _ entry: EntryName, _ status: Status, in directory: BackingDirectory
     ) throws(VolumeError) -> Bool {
         if try isNewer(entry, status, in: directory) { return true }
         guard status.kind == .directory else { return false }
-        // Too deep for the descriptors.
-        guard depth < 100 else { return true }
-        let child = try volume.below { () throws(Errno) in try directory.openDirectory(entry) }
-        for inner in try volume.below({ () throws(Errno) in try child.entries() }) {
+        if let known = state.withLock({ $0.holdsNewer[InodeKey(status)] }) { return known }
+        var way = Descent(from: directory)
+        // Of each level: the directory, and what was not looked at in it.
+        var levels: [(key: InodeKey, waiting: [DirectoryEntry])] = []
+        func enter(_ entry: EntryName, _ status: Status) throws(VolumeError) {
+            try volume.below { () throws(Errno) in
+                try way.enter(DirectoryEntry(name: entry, inode: status.inode, kind: .directory))
+                levels.append((InodeKey(status), try way.directory().entries()))
+            }
+        }
+        try enter(entry, status)
+        while let level = levels.last {
             guard mayGoOn() else { return true }
-            let kind = ReservedName.kind(of: inner.name.bytes.span)
-            if kind.isHidden, !kind.belongs(inRoot: false) { return true }
-            if kind == .aside, let target = try? child.readSymlink(inner.name),
-                volume.names.record(target: target)?.isNewer ?? false
-            {
+            guard let inner = level.waiting.last?.name else {
+                state.withLock { $0.holdsNewer[level.key] = false }
+                levels.removeLast()
+                way.leave()
+                continue
+            }
+            levels[levels.count - 1].waiting.removeLast()
+            let child = try volume.below { () throws(Errno) in try way.directory() }
+            let kind = ReservedName.kind(of: inner.bytes.span)
+            var isFound = kind.isHidden && !kind.belongs(inRoot: false)
+            if !isFound, kind == .aside, let target = try? child.readSymlink(inner) {
+                isFound = volume.names.record(target: target)?.isNewer ?? false
+            }
+            if !isFound, !kind.isHidden, let status = try volume.status(of: inner, in: child) {
+                isFound = try isNewer(inner, status, in: child)
+                let isKnown = state.withLock { $0.holdsNewer[InodeKey(status)] }
+                if !isFound, status.kind == .directory {
+                    isFound = isKnown ?? false
+                    if isKnown == nil { try enter(inner, status) }
+                }
+            }
+            if isFound {
+                state.withLock { state in for level in levels { state.holdsNewer[level.key] = true } }
                 return true
             }
-            if kind.isHidden { continue }
-            guard let status = try volume.status(of: inner.name, in: child) else { continue }
-            if try holdsNewer(inner.name, status, in: child, depth: depth + 1) { return true }
         }
         return false
     }

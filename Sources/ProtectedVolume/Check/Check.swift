@@ -44,6 +44,8 @@ package final class Check: Sendable {
         var rebuilt: Set<UInt64> = []
         /// For directories without records, the strongest class that something in them proves.
         var proven: [InodeKey: ProtectionClass?] = [:]
+        /// For directories that may have to be moved away, whether a newer version has made something in them.
+        var holdsNewer: [InodeKey: Bool] = [:]
         /// The overflow objects to which something refers; nil if there are too many to remember.
         var overflow: Set<ObjectID>? = []
         /// What a session that ended with a crash may have left.
