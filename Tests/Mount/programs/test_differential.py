@@ -62,7 +62,7 @@ test_as_an_ordinary_user.time_limit = 3600
 
 
 def test_several_processes(environment):
-    last = 80 if SEQUENCES[environment.mode] else None
+    last = 50 if SEQUENCES[environment.mode] else None
     environment.cell("", [], session(environment, "C", processes=3, last=last).run())
 
 

@@ -280,7 +280,7 @@ def test_stopped(environment):
 
 def test_crash_of_one(environment):
     """A daemon is killed while both append and write: the other goes on, gets the locks, and nothing acknowledged is lost."""
-    for repetition in range({"quick": 3, "usual": 8, "full": 40}[environment.mode]):
+    for repetition in range({"quick": 3, "usual": 5, "full": 40}[environment.mode]):
         one, other = two_mounts(environment)
         write_file(one / "log", b"")
         counts = [crashing_appender(mount / "log", side) for side, mount in ((1, one), (2, other))]
