@@ -9,7 +9,7 @@ import reader
 from checks import kinds, report
 from future import Store, erased, snapshot
 from harness import CLASSES, get_class, outcome, pattern, read_file, set_class, write_file
-from test_future_objects import NO, cells, check_untouched, compare, neighbours_work
+from test_future_objects import NO, built, cells, check_untouched, compare, neighbours_work
 
 #: Row -> (what is changed in the record, more bytes).
 RECORDS = {
@@ -30,16 +30,6 @@ def fill_directory(mount, row):
     write_file(os.path.join(top, "below", "file"), b"deep")
     os.symlink("target", os.path.join(top, "link"))
     os.mkdir(top + " empty")
-
-
-def built(environment, rows, fill):
-    mount = environment.mount()
-    for name in ("neighbour", "other"):
-        write_file(mount / name, pattern(13_000, seed=9))
-    for row in rows:
-        fill(mount, row)
-    mount.unmount()
-    return mount
 
 
 def use_of_directory(mount, row):
