@@ -92,13 +92,15 @@ final class FileTimes: Sendable {
     // MARK: direct writes
 
     /// Called after a direct write has moved the store's time.
-    func directWrite(to file: OpenFile) { moved(file.time) }
+    func directWrite(to file: OpenFile) { if isKernels { moved(file.makeTime()) } }
 
     /// Called after a truncation for which the kernel has sent no time, which has moved the store's time.
-    func truncated(_ node: Node, _ file: OpenFile?) { moved(file?.time ?? UntoldTime(of: node)) }
+    func truncated(_ node: Node, _ file: OpenFile?) {
+        if isKernels { moved(file?.makeTime() ?? UntoldTime(of: node)) }
+    }
 
     private func moved(_ time: UntoldTime) {
-        guard isKernels, time.note() else { return }
+        guard time.note() else { return }
         let isFirst = untold.withLock { untold in
             defer { add(time, to: &untold) }
             return untold.files.isEmpty
@@ -112,8 +114,8 @@ final class FileTimes: Sendable {
 
     /// Called when the last handle of the file is closed.
     func lastClose(of file: OpenFile) {
-        guard file.time.isUntold else { return }
-        untold.withLock { add(file.time, to: &$0) }
+        guard let time = file.time, time.isUntold else { return }
+        untold.withLock { add(time, to: &$0) }
         calls.helper.add { [self] in tell() }
     }
 

@@ -54,7 +54,7 @@ final class OpenFile: Sendable {
     let node: Node
     let content: FileContent
     let state = InPlaceLock(State())
-    let time: UntoldTime
+    private let untoldTime = AtomicLazyReference<UntoldTime>()
     /// The kernel has read or written a page of its cache since the file was opened.
     private let pagesMoved = Atomic(false)
     /// On a shared mount: the size of which the kernel was told last.
@@ -63,8 +63,11 @@ final class OpenFile: Sendable {
     init(node: Node, content: FileContent) {
         self.node = node
         self.content = content
-        time = UntoldTime(of: node)
     }
+
+    /// The time that the kernel does not know yet; nil if there was none. Most files have none, so it is made when it is noted.
+    var time: UntoldTime? { untoldTime.load() }
+    func makeTime() -> UntoldTime { untoldTime.load() ?? untoldTime.storeIfNil(UntoldTime(of: node)) }
 
     /// Called before such a page is read or written.
     func notePages() {
