@@ -149,10 +149,6 @@ def test_bundles(environment):
     in_states(environment, judge)
 
 
-def home(path):
-    return {**os.environ, "HOME": path, "CFFIXED_USER_HOME": path}
-
-
 def test_defaults(environment):
     """UserDefaults are in the class of the home's default. While it is closed they are in memory only, and merged later."""
     def judge(state, mount):
@@ -160,7 +156,8 @@ def test_defaults(environment):
         for name in "acd":
             path = mount / f"{state}/in-{name}"
             written = "false" if name in CLOSED[state] else "true"
-            environment.cell(f"{state} {name}", [f"one: nil, {written}"], said(mount / state, "defaults", "one", env=home(path)))
+            environment.cell(f"{state} {name}", [f"one: nil, {written}"],
+                             said(mount / state, "defaults", "one", env=harness.at_home(path)))
             lists = [os.path.join(root, file) for root, _, files in os.walk(path) for file in files]
             expected = [] if written == "false" else [CLASSES[name.upper()]]
             environment.cell(f"{state} {name} class", expected, [get_class(file) for file in lists])
@@ -168,13 +165,13 @@ def test_defaults(environment):
     mount = in_states(environment, judge)
     place = mount / f"{UNL}/in-a"
     mount.lock()
-    with Program("porting-examples", "defaults", mount.path, "two", "wait", "three", "one", env=home(place)) as program:
+    with Program("porting-examples", "defaults", mount.path, "two", "wait", "three", "one", env=harness.at_home(place)) as program:
         environment.cell("locked", ["two: nil, false", "waiting"], [program.line(), program.line()])
         mount.unlock()
         environment.cell("unlocked", ["three: nil, true"], program.ask(""))
         environment.cell("what was there is there", ("one: set, true", 0), (program.line(), program.end()))
     environment.cell("merged", ["one: set, true", "two: set, true", "three: set, true"],
-                     said(mount.path, "defaults", "one", "two", "three", env=home(place)))
+                     said(mount.path, "defaults", "one", "two", "three", env=harness.at_home(place)))
 
 
 def test_downloads(environment):

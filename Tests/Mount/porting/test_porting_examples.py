@@ -137,12 +137,8 @@ def test_download(environment):
 
 def test_standard_directories(environment):
     """Example 11: at launch, with a home on the mount and one off it."""
-    def home(path):
-        # Foundation takes some directories from HOME and others from the user database, unless the second variable is there.
-        return {**os.environ, "HOME": path, "CFFIXED_USER_HOME": path}
-
     def judge(state, mount):
-        lines = said("launch", mount.path, env=home(mount / state))
+        lines = said("launch", mount.path, env=harness.at_home(mount / state))
         expected = []
         for number in range(3):
             expected += [f"protect {number}: ok", "new file: ok" if state == UNL else f"new file: {writing(A)}"]
@@ -152,7 +148,7 @@ def test_standard_directories(environment):
     in_states(environment, lambda state, mount: os.mkdir(mount / state), judge)
     away = environment.new_path("home")
     os.makedirs(away)
-    lines = said("launch", away, env=home(away))
+    lines = said("launch", away, env=harness.at_home(away))
     environment.cell("off a mount", [f"protect {number}: notProtected" for number in range(3)], lines[::3])
 
 
@@ -229,7 +225,7 @@ def test_application_with_notifications_and_dispatch_main(environment):
 def test_application_that_asks_first(environment):
     """What changes between its question and the first event it is told all the same."""
     mount = environment.mount(unlock=False)
-    with Talk("application", mount.path, "late", env={**os.environ, "HOME": mount.path, "CFFIXED_USER_HOME": mount.path}) as journal:
+    with Talk("application", mount.path, "late", env=harness.at_home(mount.path)) as journal:
         environment.cell("BFU", ["false"], journal.hear())
         mount.unlock()
         journal.ask("", 0)

@@ -162,7 +162,7 @@ def test_links_themselves(environment):
 
 def container(environment, place, *words, home):
     done = run(harness.program("porting-examples"), "container", place, *words,
-               env={**os.environ, "HOME": home, "CFFIXED_USER_HOME": home}, ok=False)
+               env=harness.at_home(home), ok=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -320,6 +320,14 @@ def configure(home):
     os.environ["XDG_CONFIG_HOME"] = home
 
 
+def at_home(path):
+    """The environment of a program whose home is here. Foundation takes some directories from HOME, others from the user database
+    unless the second variable is there, and its settings from a third one."""
+    variables = {**os.environ, "HOME": path, "CFFIXED_USER_HOME": path}
+    variables.pop("XDG_CONFIG_HOME", None)
+    return variables
+
+
 def make_template(place):
     """The volume that every test's volume is a copy of."""
     os.makedirs(os.path.join(place, "data"))
