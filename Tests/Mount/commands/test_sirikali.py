@@ -56,7 +56,7 @@ def test_the_program(environment):
     os.makedirs(home + "/.config/SiriKali/backends")
     os.makedirs(home + "/run", 0o700)
     shutil.copy(DESCRIPTION, home + "/.config/SiriKali/backends/protectfs.json")
-    variables = {**volume.environment, "HOME": home, "QT_QPA_PLATFORM": "offscreen", "XDG_RUNTIME_DIR": home + "/run"}
+    variables = {**volume.environment, "HOME": home, "XDG_CONFIG_HOME": home + "/.config", "QT_QPA_PLATFORM": "offscreen", "XDG_RUNTIME_DIR": home + "/run"}
 
     def sirikali(*words, secret=""):
         done = subprocess.run(["sirikali", *words], input=secret, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
