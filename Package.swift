@@ -18,19 +18,13 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The sanitizers run the tests of modules with unsafe code, and of those with threads. ProtectedVolume has no memory of its own:
-// the fuzz target `volume` has it run with the address sanitizer.
-let sanitized = [
-    "address": [
-        "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore", "FuseBridge", "Control", "SecurityKey",
-        "DBus", "SecretStore", "FileProtection",
-    ],
-    "thread": [
-        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "ProtectedVolume", "FuseBridge", "FuseFrontend", "Control",
-        "FileProtection",
-    ],
+// The thread sanitizer runs the tests of modules that have threads; the address sanitizer runs all.
+let withThreads = [
+    "HostSystem", "SodiumKit", "Keybag", "BackingStore", "ProtectedVolume", "FuseBridge", "FuseFrontend", "Control",
+    "FileProtection",
 ]
 
+// What mount-scripts/run-tests builds: unit tests ("all"), those with the fuzzing program ("address"), those with threads ("thread").
 let choice = Context.environment["PROTECTFS_TESTS"]
 
 func module(
@@ -151,6 +145,22 @@ let programLibraries: [[Target]] = [
     module("FileProtection", uses: ["CLibrary", "CLinuxShim", "PlainFoundation", "VolumeFormat", "HostSystem"]),
 ]
 
+// Parsers of untrusted bytes under libFuzzer, which needs their code instrumented: built with the address sanitizer's tests alone.
+let fuzzing: [Target] =
+    choice != "address"
+    ? []
+    : [
+        .systemLibrary(name: "CLibFuzzer", path: "Tests/Fuzz/CLibFuzzer"),
+        .executableTarget(
+            name: "fuzz",
+            dependencies: [
+                "CLibFuzzer", "MemoryStore", "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore",
+                "ProtectedVolume", "FuseFrontend", "Control",
+            ],
+            path: "Tests/Fuzz", exclude: ["CLibFuzzer", "regressions"], swiftSettings: strict,
+            linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),
+    ]
+
 // Lists a program's files that import Foundation past FileProtection: `swift package check-imports`.
 let importCheck: [Target] =
     module("ImportCheck") + [
@@ -239,7 +249,7 @@ let secrets: [Target] = [
 let everything =
     libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + control + formatVectors + command
     + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
-    + importCheck
+    + importCheck + fuzzing
 
 // A trial is what mount-scripts/quickstart builds, in less than half the time: of the modules that are compiled alone or last, none is
 // optimised. The program says that it is one (`protectfs version`).
@@ -252,11 +262,18 @@ if Context.environment["PROTECTFS_TRIAL"] != nil {
     }
 }
 
-// What mount-scripts/run-tests builds for unit tests: those tests, and what they need. PROTECTFS_TESTS is "all" or a sanitizer.
-func tests(of modules: [String]?, in everything: [Target]) -> [Target] {
-    let chosen = modules?.map { $0 + "Tests" }
+if !fuzzing.isEmpty {
+    for target in everything where target.swiftSettings != nil && target.type != .test {
+        target.swiftSettings? += [.unsafeFlags(["-sanitize=fuzzer"])]
+    }
+}
+
+// The targets of tests, and what they need; a quick run's mount tests use the program of the same build.
+func tests(in everything: [Target]) -> [Target] {
+    let chosen = choice == "thread" ? withThreads.map { $0 + "Tests" } : nil
+    let program = choice == "all" ? "protectfs" : "fuzz"
     var needed: Set<String> = []
-    var next = everything.filter { $0.type == .test && chosen?.contains($0.name) != false }
+    var next = everything.filter { $0.name == program || $0.type == .test && chosen?.contains($0.name) != false }
     while let target = next.popLast() {
         needed.insert(target.name)
         for case .byNameItem(let name, _) in target.dependencies {
@@ -277,5 +294,5 @@ let package = Package(
             .library(name: "VolumeControl", targets: ["VolumeControl"]),
             .plugin(name: "CheckImports", targets: ["CheckImports"]),
         ],
-    targets: choice.map { tests(of: sanitized[$0], in: everything) } ?? everything,
+    targets: choice == nil ? everything : tests(in: everything),
     swiftLanguageModes: [.v6])

@@ -10,7 +10,7 @@ import VolumeFormat
 let directory = ObjectID(InlineArray(repeating: 0x11))
 let otherDirectory = ObjectID(InlineArray(repeating: 0x22))
 
-nonisolated(unsafe) let cipher: NameCipher = {
+let cipher: NameCipher = {
     do {
         let key = try SecretKey(copying: pattern(32).span)
         return NameCipher(keys: try MetadataKeys(metadataKey: key, volumeID: VolumeID(InlineArray(repeating: 7))))

@@ -241,6 +241,7 @@ def main():
     parser.add_argument("--binary", metavar="FILE", help="the program to test (default: the release build, else the debug build)")
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted", help="tests to leave out")
     parser.add_argument("--mode", choices=["quick", "usual", "full"], default="usual", help="how long the tests take (default: usual)")
+    parser.add_argument("--cheap", action="store_true", help="only tests that cost little, by the known times")
     parser.add_argument("--lanes", metavar="N", type=int, default=1, help="how many tests run at a time (default: 1; 0: as many as suit)")
     parser.add_argument("--again", action="store_true", help="run tests that have failed once more, alone")
     parser.add_argument("--times", metavar="FILE", help="add what each test took to this file")
@@ -257,6 +258,8 @@ def main():
     shorten_temporary_paths()
     totals = Totals()
     chosen = list(tests(arguments.names, arguments.unwanted))
+    if arguments.cheap:
+        chosen = times.cheap(chosen)
     if not os.path.exists("/dev/fuse"):
         print("*" * 70 + "\n*  /dev/fuse IS MISSING: NO MOUNT TEST CAN RUN HERE\n" + "*" * 70)
         for name, _, _ in chosen:

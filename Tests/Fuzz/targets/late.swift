@@ -20,26 +20,43 @@ private let key: LateKey = {
 private let fileID = ObjectID(InlineArray(repeating: 6))
 private let name = EntryName("late")
 
-func fuzz(_ bytes: Span<UInt8>) {
-    if let header = try? LateFileHeader(parsing: bytes) {
-        let written = header.bytes
-        check(
-            written.span.hasSameBytes(as: bytes.extracting(0..<LateFileHeader.length)),
-            "a header is written as other bytes")
+enum LateTarget: FuzzTarget {
+    static func fuzz(_ bytes: Span<UInt8>) {
+        if let header = try? LateFileHeader(parsing: bytes) {
+            let written = header.bytes
+            check(
+                written.span.hasSameBytes(as: bytes.extracting(0..<LateFileHeader.length)),
+                "a header is written as other bytes")
+        }
+        if let header = try? LateRecordHeader(parsing: bytes) {
+            check(
+                stored(header) == bytes.extracting(0..<LateRecordHeader.length).copiedBytes(),
+                "a record's header is written as other bytes")
+            check(header.recordLength <= LateRecordHeader.maximumData + 136, "a record is too long")
+            check((header.kind == .done) == header.sealedRange.isEmpty, "a record has data, and says that it has none")
+            check(header.sealedRange.upperBound == header.authenticatedLength, "a part of a record has no MAC")
+        }
+        if let number = LateFileName.number(of: bytes) {
+            check(LateFileName.bytes(of: number) == bytes.copiedBytes(), "two names give one number")
+            check(ReservedName.kind(of: bytes) == .late, "a late file's name is not reserved")
+        }
+        readFile(bytes.copiedBytes())
     }
-    if let header = try? LateRecordHeader(parsing: bytes) {
-        check(
-            stored(header) == bytes.extracting(0..<LateRecordHeader.length).copiedBytes(),
-            "a record's header is written as other bytes")
-        check(header.recordLength <= LateRecordHeader.maximumData + 136, "a record is too long")
-        check((header.kind == .done) == header.sealedRange.isEmpty, "a record has data, and says that it has none")
-        check(header.sealedRange.upperBound == header.authenticatedLength, "a part of a record has no MAC")
+
+    static func seeds() -> [[UInt8]] {
+        let data = LateRecordHeader(
+            dataLength: 5, index: 0, fileID: fileID, offset: 4096, seconds: -1, nanoseconds: 999_999_999)
+        let last = LateRecordHeader(
+            dataLength: 1, index: 0, fileID: fileID, offset: LateRecordHeader.endOfOffsets - 1, seconds: 1,
+            nanoseconds: 2)
+        let done = LateRecordHeader(doneWith: fileID, index: 1)
+        let header = key.header.bytes
+        return [
+            header.span.copiedBytes(), chain([data]), chain([data, done]), chain([data, done]) + stored(data),
+            chain([last]), chain([done]), chain([data, data]), LateFileName.bytes(of: 0), LateFileName.bytes(of: .max),
+            LateFileName.bytes(of: 1_700_000_000_000_000), Array(".protectfs.late.0123456789ABCDEF".utf8),
+        ]
     }
-    if let number = LateFileName.number(of: bytes) {
-        check(LateFileName.bytes(of: number) == bytes.copiedBytes(), "two names give one number")
-        check(ReservedName.kind(of: bytes) == .late, "a late file's name is not reserved")
-    }
-    readFile(bytes.copiedBytes())
 }
 
 /// The part of a file that verifies is the same if the file ends there.
@@ -82,18 +99,4 @@ private func chain(_ headers: [LateRecordHeader]) -> [UInt8] {
         result += record + (last.span.copiedBytes())
     }
     return result
-}
-
-func seeds() -> [[UInt8]] {
-    let data = LateRecordHeader(
-        dataLength: 5, index: 0, fileID: fileID, offset: 4096, seconds: -1, nanoseconds: 999_999_999)
-    let last = LateRecordHeader(
-        dataLength: 1, index: 0, fileID: fileID, offset: LateRecordHeader.endOfOffsets - 1, seconds: 1, nanoseconds: 2)
-    let done = LateRecordHeader(doneWith: fileID, index: 1)
-    let header = key.header.bytes
-    return [
-        header.span.copiedBytes(), chain([data]), chain([data, done]), chain([data, done]) + stored(data),
-        chain([last]), chain([done]), chain([data, data]), LateFileName.bytes(of: 0), LateFileName.bytes(of: .max),
-        LateFileName.bytes(of: 1_700_000_000_000_000), Array(".protectfs.late.0123456789ABCDEF".utf8),
-    ]
 }

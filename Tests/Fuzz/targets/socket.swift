@@ -60,42 +60,44 @@ private let server: ControlServer = {
     return server
 }()
 
-func fuzz(_ bytes: Span<UInt8>) {
-    let input = bytes.copiedBytes()
-    if let value = try? JSONValue(parsing: input) {
-        let written = value.serialized()
-        guard let again = try? JSONValue(parsing: written) else { fatalError("what was written is not JSON") }
-        check(again == value && again.serialized() == written, "JSON is written as other JSON")
-        if let report = StatusReport(value) { check(StatusReport(report.json) == report, "a report changes") }
-        if let report = LockReport(value) { check(LockReport(report.json) == report, "a report changes") }
-        if let event = ControlEvent(value) { check(ControlEvent(event.json) == event, "an event changes") }
+enum SocketTarget: FuzzTarget {
+    static func fuzz(_ bytes: Span<UInt8>) {
+        let input = bytes.copiedBytes()
+        if let value = try? JSONValue(parsing: input) {
+            let written = value.serialized()
+            guard let again = try? JSONValue(parsing: written) else { fatalError("what was written is not JSON") }
+            check(again == value && again.serialized() == written, "JSON is written as other JSON")
+            if let report = StatusReport(value) { check(StatusReport(report.json) == report, "a report changes") }
+            if let report = LockReport(value) { check(LockReport(report.json) == report, "a report changes") }
+            if let event = ControlEvent(value) { check(ControlEvent(event.json) == event, "an event changes") }
+        }
+        var ends: [Int32] = [0, 0]
+        guard input.count <= 32 << 10, unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else {
+            return
+        }
+        _ = unsafe write(ends[0], input, input.count)
+        shutdown(ends[0], Int32(SHUT_WR))
+        let channel = Channel(Descriptor(taking: ends[1]))
+        server.serve(channel)
+        server.events.remove(channel)
+        close(ends[0])
     }
-    var ends: [Int32] = [0, 0]
-    guard input.count <= 32 << 10, unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else {
-        return
+
+    static func seeds() -> [[UInt8]] {
+        [
+            frame(#"{"request":"status"}"#) + frame(#"{"request":"lock","grace":1.5}"#),
+            frame(#"{"request":"unlock","kind":"passphrase","length":3}"#) + Array("abc".utf8),
+            frame(#"{"request":"class","path":"612f62","class":"complete","mode":"reencrypt"}"#),
+            frame(#"{"request":"path","path":"612f62","reverse":true}"#),
+            frame(#"{"request":"subscribe","wait":true}"#) + frame(#"{"request":"done","id":1}"#),
+            Array(StatusReport().json.line.utf8), Array(LockReport().json.line.utf8),
+            Array(ControlEvent.willLock(id: 1, grace: 5).json.line.utf8),
+            Array(#"["\ud834\udd1e\n",1e5,-0.5,null,true,{}]"#.utf8),
+        ]
     }
-    _ = unsafe write(ends[0], input, input.count)
-    shutdown(ends[0], Int32(SHUT_WR))
-    let channel = Channel(Descriptor(taking: ends[1]))
-    server.serve(channel)
-    server.events.remove(channel)
-    close(ends[0])
 }
 
 private func frame(_ text: String) -> [UInt8] {
     let json = Array(text.utf8)
     return [UInt8(json.count & 255), UInt8(json.count >> 8), 0, 0] + json
-}
-
-func seeds() -> [[UInt8]] {
-    [
-        frame(#"{"request":"status"}"#) + frame(#"{"request":"lock","grace":1.5}"#),
-        frame(#"{"request":"unlock","kind":"passphrase","length":3}"#) + Array("abc".utf8),
-        frame(#"{"request":"class","path":"612f62","class":"complete","mode":"reencrypt"}"#),
-        frame(#"{"request":"path","path":"612f62","reverse":true}"#),
-        frame(#"{"request":"subscribe","wait":true}"#) + frame(#"{"request":"done","id":1}"#),
-        Array(StatusReport().json.line.utf8), Array(LockReport().json.line.utf8),
-        Array(ControlEvent.willLock(id: 1, grace: 5).json.line.utf8),
-        Array(#"["\ud834\udd1e\n",1e5,-0.5,null,true,{}]"#.utf8),
-    ]
 }

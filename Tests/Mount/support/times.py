@@ -14,6 +14,8 @@ import time
 KNOWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "times")
 # A test that nobody has measured starts among the long ones.
 UNKNOWN = 15
+# What a test may take, wall time and processor time, to be called cheap.
+CHEAP = 4.0, 0.3
 DEAREST = 30
 LANES_FOR_EACH_PROCESSOR = 3
 MEMORY_OF_A_LANE = 1500 << 20
@@ -62,16 +64,22 @@ def of_children():
 
 
 def known():
-    """Seconds by the test's name, from the file in the repository."""
+    """Wall time and processor time by the test's name, from the file in the repository."""
     with contextlib.suppress(FileNotFoundError), open(KNOWN, encoding="utf-8") as file:
-        return {name: float(wall) for name, wall, _ in (line.split() for line in file if not line.startswith("#"))}
+        return {name: (float(wall), float(cpu)) for name, wall, cpu in (line.split() for line in file if not line.startswith("#"))}
     return {}
 
 
 def longest_first(tests):
     """Tests in the order in which lanes take them, so that none is busy for long when the others have ended."""
     seconds = known()
-    return sorted(tests, key=lambda test: -seconds.get(test[0], UNKNOWN))
+    return sorted(tests, key=lambda test: -seconds.get(test[0], [UNKNOWN])[0])
+
+
+def cheap(tests):
+    """Those that cost little; one that nobody has measured does, as a new test is what its author runs."""
+    seconds = known()
+    return [test for test in tests if all(took <= most for took, most in zip(seconds.get(test[0], (0, 0)), CHEAP))]
 
 
 def lanes_here():

@@ -1,0 +1,1 @@
+../../../Sources/protectfs/Arguments/ArgumentParser.swift

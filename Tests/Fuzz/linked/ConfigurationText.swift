@@ -1,0 +1,1 @@
+../../../Sources/protectfs/Configuration/ConfigurationText.swift

@@ -1,0 +1,1 @@
+../../../Sources/protectfs/Arguments/Option+TPM2.swift

@@ -1,0 +1,1 @@
+../../../Sources/protectfs/Arguments/TPM2Device.swift

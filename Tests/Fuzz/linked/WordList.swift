@@ -1,0 +1,1 @@
+../../../Sources/protectfs/Output/WordList.swift
