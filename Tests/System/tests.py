@@ -257,7 +257,7 @@ def test_agent(bed):
 
 
 def test_laptop(bed):
-    """The five commands of docs/desktop.md, typed word for word by a new user: the files are closed when the machine sleeps."""
+    """The five commands of docs/use/desktop.md, typed word for word by a new user: the files are closed when the machine sleeps."""
     laptop.typed(bed, PASSPHRASE)
 
 
@@ -388,7 +388,7 @@ def test_login(bed):
 
 
 def test_login_by_pam_mount(bed):
-    """The other way: libpam-mount, with the lines that docs/login.md shows."""
+    """The other way: libpam-mount, with the lines that docs/use/login.md shows."""
     path = "/etc/security/pam_mount.conf.xml"
     before = bed.run(f"cat {path}")[1]
     bed.write(path, before.replace("</pam_mount>", f"""

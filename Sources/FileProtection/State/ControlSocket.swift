@@ -3,7 +3,7 @@
 import CLibrary
 import HostSystem
 
-/// The paths that docs/control-protocol.md names.
+/// The paths that docs/program/control-protocol.md names.
 enum ControlSocket {
     /// Paths to search and watch.
     struct Places {

@@ -8,7 +8,7 @@ import shutil
 import harness
 from terminal import at_terminal
 
-DOCS = os.path.join(harness.REPOSITORY, "docs")
+PAGES = os.path.join(harness.REPOSITORY, "docs/man")
 COMPLETIONS = os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "completions")
 
 
@@ -37,14 +37,14 @@ def test_documents_are_made_from_the_table(environment):
     done = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "make-command-docs"), "--check",
                        "--binary", harness.binary(), ok=False)
     environment.cell("nothing differs", (0, ""), (done.returncode, done.stdout))
-    page = plain(read(os.path.join(DOCS, "protectfs.1")))
+    page = plain(read(os.path.join(PAGES, "protectfs.1")))
     for command in commands():
         missing = [text for text in [command["summary"], *command["details"], command["usage"]] if plain(text) not in page]
         environment.cell(f"manual page: {command['name']}", [], missing)
     if not shutil.which("man"):
         environment.skip("manual page formats", "man is not installed")
     else:
-        done = harness.run("man", "-l", "--warnings", os.path.join(DOCS, "protectfs.1"), ok=False,
+        done = harness.run("man", "-l", "--warnings", os.path.join(PAGES, "protectfs.1"), ok=False,
                            env={**os.environ, "MANWIDTH": "100"})
         environment.cell("manual page formats", (0, ""), (done.returncode, done.stderr))
 
@@ -100,7 +100,7 @@ def members(value):
 
 def test_json_output(environment):
     """The manual page names every member of what --json prints."""
-    page = plain(read(os.path.join(DOCS, "protectfs.1")).partition(".SH JSON\n")[2].partition("\n.SH ")[0])
+    page = plain(read(os.path.join(PAGES, "protectfs.1")).partition(".SH JSON\n")[2].partition("\n.SH ")[0])
     known = set(re.findall(r"[A-Za-z][A-Za-z0-9]*", page)) | set(harness.CLASSES.values())
     mount = environment.mount()
     harness.write_file(mount / "file", b"content")
@@ -188,7 +188,7 @@ def test_session_of_the_readme(environment):
 
 def test_examples_of_the_manual(environment):
     """The manual's EXAMPLES run as they stand there."""
-    text = read(os.path.join(harness.REPOSITORY, "docs", "protectfs.1")).partition(".SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0]
+    text = read(os.path.join(PAGES, "protectfs.1")).partition(".SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0]
     home, variables = new_user(environment)
     script = "set -e\n" + text.replace("\\-", "-")
     secret = "a passphrase of this test\n"

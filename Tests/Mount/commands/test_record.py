@@ -119,7 +119,7 @@ def test_session(environment):
     environment.cell("no name, path, content or secret", [], told)
     environment.cell("the volume", {made["uuid"]}, {dict(one)["PROTECTFS_VOLUME"] for one in journal.all()})
     numbers = {(dict(one)["PROTECTFS_EVENT"], dict(one)["MESSAGE_ID"], dict(one)["PRIORITY"]) for one in journal.all()}
-    with open(os.path.join(harness.REPOSITORY, "docs/administration.md"), encoding="utf-8") as file:
+    with open(os.path.join(harness.REPOSITORY, "docs/use/administration.md"), encoding="utf-8") as file:
         page = file.read()
     environment.cell("each MESSAGE_ID and PRIORITY is documented", [], [
         one for one in numbers if f"| `{one[0]}` | `{one[1]}` | {one[2]} |" not in page])

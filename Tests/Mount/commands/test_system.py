@@ -64,7 +64,7 @@ def test_install(environment):
     destination = install(environment)
     environment.cell("[files and modes]", INSTALLED, files(destination))
     for name, source in (("usr/local/bin/protectfs", binary()),
-                         ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "protectfs.1"))):
+                         ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "man", "protectfs.1"))):
         environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
     for name in ("sbin/mount.fuse.protectfs", "sbin/umount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
                  "usr/local/lib/systemd/user/protectfs-agent.service", "usr/local/lib/systemd/user/protectfs-secrets@.service",

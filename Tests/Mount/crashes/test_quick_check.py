@@ -13,7 +13,7 @@ from opens import opened_below
 from state_refusals import fill, small_directory
 
 CLEAN, ERRORS = 0, 4
-#: The place of the first entry in a list of changed files, and the length of an entry (docs/volume-format.md, section 4.2).
+#: The place of the first entry in a list of changed files, and the length of an entry (docs/judge/volume-format.md, section 4.2).
 ENTRIES, ENTRY, ROOM = 128, 16, 4096
 
 
@@ -344,7 +344,7 @@ def test_nothing_known(environment):
     volume, _ = crashed(environment)
     os.unlink(states.path(volume))
     # Without the state file the check's session gets its number from the time in seconds, which must not be that of the crashed
-    # one (docs/volume-format.md, 4.1). Sessions of the same second before it have numbers that run ahead of the time.
+    # one (docs/judge/volume-format.md, 4.1). Sessions of the same second before it have numbers that run ahead of the time.
     time.sleep(4)
     done = protectfs("fsck", "-n", "--quick", "--recovery-file", volume.code_file, volume.path, env=volume.environment, ok=False)
     environment.cell("it says so", True, "everything is read" in done.stdout)

@@ -111,7 +111,7 @@ def test_names_that_do_not_verify(environment):
 
 
 def test_removed_by_hand(environment):
-    """`rm -r` in the mount keeps directories with something newer. docs/protectfs.1 says how to remove them."""
+    """`rm -r` in the mount keeps directories with something newer. docs/man/protectfs.1 says how to remove them."""
     mount = environment.mount()
     for name in ("record", "reserved"):
         os.mkdir(mount / name)

@@ -299,7 +299,7 @@ def told():
 
 
 def runtime_directory():
-    """Where mounts of this user make their control sockets (docs/control-protocol.md)."""
+    """Where mounts of this user make their control sockets (docs/program/control-protocol.md)."""
     user = os.geteuid()
     if user == 0:
         return "/run/protectfs"
