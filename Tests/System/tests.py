@@ -22,7 +22,7 @@ def test_install(bed):
     bed.run("dpkg -i /root/protectfs.deb")
     assert "volume format" in bed.run("protectfs --version")[1]
     said = bed.run("dpkg -L protectfs")[1].split()
-    for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
+    for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/usr/share/man/man7/protectfs-credentials.7.gz", "/sbin/mount.fuse.protectfs",
                  "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
                  "/usr/lib/systemd/user/protectfs-secrets@.service",
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login", "/usr/libexec/protectfs-tpm2",

@@ -58,7 +58,8 @@ struct MountRequest {
             case .unknown(let word):
                 let name = String(word.prefix { $0 != "=" })
                 let suggestion = NearMiss.suggestion(for: name, among: MountOption.all.map(\.name))
-                throw .init(.usage, "-o \(HostPath(word)): unknown option\(suggestion); see protectfs help mount")
+                throw .init(
+                    .usage, "-o \(HostPath(word)): unknown option\(suggestion); see protectfs help mount-options")
             case .badValue(let option, let value, let expected):
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
