@@ -109,7 +109,7 @@ struct MountRequest {
                 .unsupported,
                 "/dev/fuse is missing: load the fuse module (modprobe fuse), or give the container the device")
         }
-        if geteuid() == 0 {
+        if Credentials.isRoot {
             // Root opens the device itself. For other users fusermount3 does it, which is setuid.
             do throws(SystemError) {
                 _ = try Descriptor(opening: HostPath("/dev/fuse"), O_RDWR)

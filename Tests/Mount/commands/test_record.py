@@ -20,11 +20,6 @@ def as_user_lowers(path, user):
     harness.run("setpriv", f"--reuid={user}", "--clear-groups", "setfattr", "-n", "user.protection", "-v", "none", path)
 
 
-def store_path(mount, name):
-    """Where a file of a mount is in the volume's directory."""
-    return mount.command("path", mount / name).stdout.strip()
-
-
 def test_session(environment):
     journal = Journal()
     volume = environment.volume()
@@ -172,7 +167,7 @@ def test_tampering(environment):
     for name in names:
         harness.write_file(mount / name, harness.pattern(3 * harness.PAGE))
     inodes = {str(os.stat(mount / name).st_ino) for name in names}
-    places = [store_path(mount, name) for name in names]
+    places = [mount.stored(name) for name in names]
     mount.unmount()
     for place in places:
         with open(place, "r+b") as file:

@@ -125,7 +125,7 @@ def test_removed_by_hand(environment):
     environment.cell("rm -r in the mount", (True, True), tuple(
         harness.run("rm", "-rf", mount / name, ok=False).returncode != 0 and os.path.isdir(mount / name)
         for name in ("record", "reserved")))
-    places = [mount.command("path", mount / name).stdout.removesuffix("\n") for name in ("record", "reserved")]
+    places = [mount.stored(name) for name in ("record", "reserved")]
     mount.unmount()
     for place in places:
         shutil.rmtree(place)

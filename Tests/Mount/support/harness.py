@@ -183,6 +183,10 @@ class Mount:
     def command(self, *words, **more):
         return protectfs(*words, env=self.volume.environment, **more)
 
+    def stored(self, name):
+        """Where a file of the mount is in the volume's directory."""
+        return self.command("path", self / name).stdout.removesuffix("\n")
+
     def lock(self, *words):
         return self.command("lock", *words, self.path)
 
