@@ -128,7 +128,7 @@ let command: [Target] = [
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
 ]
 
-// The vectors of docs/volume-format-vectors.json, across all modules that have a part in the format.
+// The vectors of docs/judge/volume-format-vectors.json, across all modules that have a part in the format.
 let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",

@@ -14,7 +14,7 @@ import PackagePlugin
                 Usage: swift package check-imports [--target NAME]… [--tests]
 
                 Lists the source files that import Foundation instead of FileProtection. Checks all targets except tests,
-                the named targets, or with --tests all targets. The exit code is 1 if a file is listed. See docs/porting.md.
+                the named targets, or with --tests all targets. The exit code is 1 if a file is listed. See docs/program/porting.md.
                 """)
         }
         guard extractor.remainingArguments.isEmpty else {

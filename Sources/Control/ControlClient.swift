@@ -63,7 +63,7 @@ package struct ControlClient: ~Copyable {
         var reason = SystemError(code: ENOENT, call: "connect", subject: mount.mountPoint.description)
         for socket in SystemPaths.controlSockets(of: mount) {
             do throws(ControlError) {
-                let client = try ControlClient(connecting: socket, owner: geteuid() == 0 ? mount.owner : nil)
+                let client = try ControlClient(connecting: socket, owner: Credentials.isRoot ? mount.owner : nil)
                 // In a directory of their own, a user can put a link to the socket of somebody else's mount there.
                 guard mount.owner == nil || client.peer?.user == mount.owner else {
                     throw .unreachable(SystemError(code: ECONNREFUSED, call: "connect", subject: socket.description))

@@ -55,7 +55,7 @@ package enum StoreProof {
     package static func strangers(holding store: HostPath) -> [LockTable.Holder] {
         let owners = owners(of: store)
         // Root sees who really has it: a lock outlives the process that took it, if a child has it, and its number is used again.
-        let holders = geteuid() == 0 ? LockTable.keepers(of: store) : LockTable.holders(of: store)
+        let holders = Credentials.isRoot ? LockTable.keepers(of: store) : LockTable.holders(of: store)
         let isForeign = holders.allSatisfy { holder in holder.user.map { !owners.contains($0) } ?? false }
         return isForeign ? holders : []
     }

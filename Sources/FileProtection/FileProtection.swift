@@ -1,6 +1,6 @@
 // Questions that a program can ask the library itself.
 
-/// Data protection for programs that were written for an iPhone. See `docs/porting.md`.
+/// Data protection for programs that were written for an iPhone. See `docs/program/porting.md`.
 public enum FileProtection {
     /// Whether protection classes have an effect at this place: true for a path on a protected mount. The file need not
     /// exist.

@@ -7,13 +7,16 @@ internal import Synchronization
 internal import VolumeFormat
 
 /// The steps of a lock, numbered as in `docs/architecture.md`, "One lock".
-struct LockSequence {
+package struct LockSequence {
     /// The number of passes while a program may be inside write(2), and the milliseconds between them.
     static let leastPasses = 3
     static let mostPasses = 50
     static let betweenPasses: UInt32 = 20
     /// The longest time that keys stay while the kernel writes back. Pages that come later become late records.
     static let limit: UInt64 = 10_000_000_000
+    /// How long a lock may take after its grace: both waits for the kernel's pages, and a little more. With the grace of the
+    /// unit protectfs-lock it is less than the time of the unit.
+    package static let longest: UInt64 = 2 * limit + 1_000_000_000
     /// The longest wait without any write-back.
     static let patience: UInt64 = 2_000_000_000
     static let touchLimit: UInt64 = 200_000_000

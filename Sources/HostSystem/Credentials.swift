@@ -12,8 +12,8 @@ package struct Credentials {
         case administrate = 21
     }
 
-    /// Whether this process was started as root.
-    package static let isRoot = geteuid() == 0
+    /// Whether this process acts as root.
+    package static var isRoot: Bool { geteuid() == 0 }
 
     /// The user by whom file systems judge it. Nil if it is not shown.
     package let user: UInt32?

@@ -61,7 +61,7 @@ extension SystemPaths {
     /// other users.
     package static func controlSockets(of mount: MountEntry) -> [HostPath] {
         var places = runtimes
-        if geteuid() == 0, let owner = mount.owner, owner != 0 { places += runtimes(of: owner) }
+        if Credentials.isRoot, let owner = mount.owner, owner != 0 { places += runtimes(of: owner) }
         return places.map { $0.appending(mount.device) }
     }
 

@@ -211,7 +211,7 @@ package struct SecretStore: Sendable {
         do throws(SystemError) {
             let status = try FileStatus.read(home)
             try checkMount(status)
-            let isOwn = status.st_uid == geteuid() || geteuid() == 0
+            let isOwn = status.st_uid == geteuid() || Credentials.isRoot
             guard status.st_mode & S_IFMT == S_IFDIR, isOwn, status.st_mode & 0o022 == 0 else {
                 throw SystemError(code: EPERM, call: "lstat", subject: home.description)
             }

@@ -1,6 +1,6 @@
 // The attributes of an object that are stored together: a sequence of names and values.
 
-/// Parses and writes the entries of an attribute record (docs/volume-format.md, 7.7).
+/// Parses and writes the entries of an attribute record (docs/judge/volume-format.md, 7.7).
 package enum AttributeEntries {
     /// The longest value, in bytes (xattr(7)).
     package static let longestValue = 65_536

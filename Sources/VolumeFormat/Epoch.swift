@@ -1,4 +1,4 @@
-// The numbers of epochs, which rise with time (docs/volume-format.md, section 6.2).
+// The numbers of epochs, which rise with time (docs/judge/volume-format.md, section 6.2).
 
 /// An epoch is a u32 that is above every earlier one of this machine, and roughly the time at which it was drawn.
 package enum Epoch {

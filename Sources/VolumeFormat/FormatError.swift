@@ -31,7 +31,7 @@ package enum FormatError: Error, Hashable, Sendable {
 
 /// The name of a field, for messages.
 package struct StaticFieldName: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// The field's name as in docs/volume-format.md.
+    /// The field's name as in docs/judge/volume-format.md.
     package let description: String
 
     /// Names a field.

@@ -1,7 +1,7 @@
 // The version of the format and of the program, which every keybag and state file names.
 
 /// The version of the volume format that this program reads and writes. Keybags, state files, headers, records, late files,
-/// symlink targets and attribute values carry it (docs/volume-format.md, section 11).
+/// symlink targets and attribute values carry it (docs/judge/volume-format.md, section 11).
 package enum FormatVersion {
     /// The version in every object that this program writes.
     package static let current: UInt16 = 2

@@ -72,7 +72,7 @@ package enum NameFamily {
         return result
     }
 
-    /// The patterns of real programs (`docs/saves.md`). At most 64; the order has no meaning.
+    /// The patterns of real programs (`docs/use/saves.md`). At most 64; the order has no meaning.
     static let table: [Pattern] = [
         // Backups: emacs, vim, nano -B, GLib, rsync -b; emacs and cp with numbers; patch; others.
         Pattern(after: "~"),

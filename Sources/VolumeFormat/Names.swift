@@ -55,7 +55,7 @@ package enum ReservedName {
         case foreign
 
         /// Whether this format gives objects of this kind their place in the root directory or in the other directories. The
-        /// table of docs/volume-format.md, section 3.
+        /// table of docs/judge/volume-format.md, section 3.
         package func belongs(inRoot isRoot: Bool) -> Bool {
             switch self {
             case .record, .temporary, .aside, .long, .companion, .encoded: true

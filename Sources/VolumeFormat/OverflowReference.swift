@@ -1,6 +1,6 @@
 // The reference to an overflow object, in the object whose content has no room in the store: a link or an attribute.
 
-/// Names an overflow object and the length of its content (docs/volume-format.md, 7.6).
+/// Names an overflow object and the length of its content (docs/judge/volume-format.md, 7.6).
 package struct OverflowReference: Hashable, Sendable {
     /// Bytes of a reference.
     package static let length = ObjectID.length + 4

@@ -1,4 +1,4 @@
-// The state file's bytes: this machine's record of a volume, and the open epochs (docs/volume-format.md, section 4.1).
+// The state file's bytes: this machine's record of a volume, and the open epochs (docs/judge/volume-format.md, section 4.1).
 
 /// The file `UUID.state` beside the device key. None of it is secret. It is trusted because it is outside the volume.
 ///

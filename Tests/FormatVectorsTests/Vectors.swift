@@ -1,4 +1,4 @@
-// The vectors of docs/volume-format-vectors.json, as loosely typed as they are.
+// The vectors of docs/judge/volume-format-vectors.json, as loosely typed as they are.
 
 import Control
 import HostSystem
@@ -7,7 +7,7 @@ struct Vectors {
     /// Parsed once for all tests.
     private static let document = Result {
         // Three levels above this file is the repository.
-        let file = HostPath(#filePath).parent.parent.parent.appending("docs/volume-format-vectors.json")
+        let file = HostPath(#filePath).parent.parent.parent.appending("docs/judge/volume-format-vectors.json")
         return try JSONValue(parsing: readFile(file, limit: 1 << 24))
     }
 

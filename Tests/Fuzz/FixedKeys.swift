@@ -1,4 +1,4 @@
-// A volume's keys that are always the same, from docs/volume-format-vectors.json: for the targets that run volumes.
+// A volume's keys that are always the same, from docs/judge/volume-format-vectors.json: for the targets that run volumes.
 
 import Keybag
 import SodiumKit

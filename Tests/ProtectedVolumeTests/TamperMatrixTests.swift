@@ -1,4 +1,4 @@
-// Runs the tamper matrix, and holds docs/tamper-matrix.md against what it gave.
+// Runs the tamper matrix, and holds docs/judge/tamper-matrix.md against what it gave.
 
 // protectfs: plain Foundation: writes a document of this repository.
 import TestSupport
@@ -11,7 +11,7 @@ import VolumeFormat
 @Suite struct TamperMatrixTests {
     /// `write`: the document is written. `all`: every byte is flipped. `few`: a part, for the slow sanitizers.
     private let mode = ProcessInfo.processInfo.environment["PROTECTFS_TAMPER"] ?? ""
-    private let documents = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs")
+    private let documents = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/judge")
 
     @Test func everyFieldInEveryWay() throws {
         var rows = try TamperKeybag().rows(isComplete: mode == "all")
@@ -37,7 +37,7 @@ import VolumeFormat
         let stale = zip(written.split(separator: "\n"), text.split(separator: "\n")).first { $0 != $1 }
         #expect(
             (written == text) as Bool,
-            "docs/tamper-matrix.md is stale: \(stale.map { "it says «\($0)», the matrix «\($1)»" } ?? "lengths differ")"
+            "docs/judge/tamper-matrix.md is stale: \(stale.map { "it says «\($0)», the matrix «\($1)»" } ?? "lengths differ")"
         )
     }
 

@@ -1,4 +1,4 @@
-// docs/tamper-matrix.md as the tamper matrix's outcome makes it.
+// docs/judge/tamper-matrix.md as the tamper matrix's outcome makes it.
 
 import Testing
 

@@ -1,4 +1,4 @@
-"""What docs/desktop.md tells a laptop user to type."""
+"""What docs/use/desktop.md tells a laptop user to type."""
 
 import os
 
@@ -10,7 +10,7 @@ USER = "berta"
 
 def five_commands():
     """The document's commands, without what it says about them."""
-    with open(os.path.join(os.path.dirname(__file__), "../../docs/desktop.md"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/use/desktop.md"), encoding="utf-8") as file:
         block = file.read().partition("\n## Five commands\n")[2].split("```\n")[1]
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 

@@ -22,7 +22,7 @@ def test_install(bed):
     bed.run("dpkg -i /root/protectfs.deb")
     assert "volume format" in bed.run("protectfs --version")[1]
     said = bed.run("dpkg -L protectfs")[1].split()
-    for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
+    for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/usr/share/man/man7/protectfs-credentials.7.gz", "/sbin/mount.fuse.protectfs",
                  "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
                  "/usr/lib/systemd/user/protectfs-secrets@.service",
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login", "/usr/libexec/protectfs-tpm2",
@@ -257,7 +257,7 @@ def test_agent(bed):
 
 
 def test_laptop(bed):
-    """The five commands of docs/desktop.md, typed word for word by a new user: the files are closed when the machine sleeps."""
+    """The five commands of docs/use/desktop.md, typed word for word by a new user: the files are closed when the machine sleeps."""
     laptop.typed(bed, PASSPHRASE)
 
 
@@ -388,7 +388,7 @@ def test_login(bed):
 
 
 def test_login_by_pam_mount(bed):
-    """The other way: libpam-mount, with the lines that docs/login.md shows."""
+    """The other way: libpam-mount, with the lines that docs/use/login.md shows."""
     path = "/etc/security/pam_mount.conf.xml"
     before = bed.run(f"cat {path}")[1]
     bed.write(path, before.replace("</pam_mount>", f"""

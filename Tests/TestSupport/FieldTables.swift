@@ -1,4 +1,4 @@
-// The fields of every stored object, named as in docs/volume-format.md: for tools and tests that go through all of them.
+// The fields of every stored object, named as in docs/judge/volume-format.md: for tools and tests that go through all of them.
 
 package import VolumeFormat
 

@@ -16,8 +16,9 @@ def files(table):
     classes = [word for word in classes if word != "inherit"]
     options = [dict(option, words=classes if option["value"] == "CLASS" else []) for option in table["mountOptions"]
                if option["use"] != "ignored"]
-    return {"protectfs.bash": bash(commands, words, options), "_protectfs": zsh(commands, words, options),
-            "protectfs.fish": fish(commands, words, options)}
+    pages = table["pages"]
+    return {"protectfs.bash": bash(commands, words, options, pages), "_protectfs": zsh(commands, words, options, pages),
+            "protectfs.fish": fish(commands, words, options, pages)}
 
 
 def groups(words):
@@ -192,7 +193,7 @@ _protectfs() {
     [ "$index" -eq 0 ] || [[ $1 == *… ]] || return
     kind=${1%…}
     if [ "$kind" = commandName ]; then
-        subcommands=$_protectfs_words
+        subcommands="$_protectfs_words $_protectfs_pages"
         [ "$at" -eq 2 ] || { subcommands=; _protectfs_subcommands "$previous"; }
         kind="words:${subcommands// /,}"
     fi
@@ -202,8 +203,9 @@ complete -F _protectfs protectfs
 """
 
 
-def bash(commands, words, options):
+def bash(commands, words, options, pages):
     lines = [NOTE.format("bash"), "", f'_protectfs_words="{" ".join(words)}"',
+             f'_protectfs_pages="{" ".join(page["name"] for page in pages)}"',
              f'_protectfs_mount_options="{" ".join(option["name"] + ("=" if option["value"] else "") for option in options)}"',
              f'_protectfs_mount_values="{" ".join(word for word in mount_words(options) if word.partition("=")[2])}"', "",
              "# Sets what may follow the word $1.", "_protectfs_subcommands() {", "    case $1 in"]
@@ -279,7 +281,7 @@ def zsh_option(option):
     return found
 
 
-def zsh(commands, words, options):
+def zsh(commands, words, options, pages):
     lines = ["#compdef protectfs", NOTE.format("zsh"), "", "_protectfs_commands() {", "    local -a commands",
              "    commands=("]
     lines += [f"        {zsh_text(word + chr(0) + summary(commands, words, word), ':').replace(chr(0), ':')}" for word in words]
@@ -291,7 +293,7 @@ def zsh(commands, words, options):
         lines.append(f"        '{option['name']}[{meaning}]{value}' \\")
     lines[-1] = lines[-1].removesuffix(" \\")
     lines += ["}", "", "# The words of a command after protectfs help.", "_protectfs_named_command() {", "    case $CURRENT,$words[2] in",
-              "    2,*) _protectfs_commands ;;"]
+              f"    2,*) _protectfs_commands; compadd {' '.join(page['name'] for page in pages)} ;;"]
     lines += [f"    3,{word}) compadd {' '.join(found)} ;;" for word, found in groups(words).items()]
     lines += ["    esac", "}"] + ZSH.rstrip().split("\n") + ["", "_protectfs() {", "    local -a commands",
               "    if (( CURRENT == 2 )); then", "        _protectfs_commands", "        return", "    fi",
@@ -373,7 +375,7 @@ def fish_value(value):
     return found[value["kind"]]
 
 
-def fish(commands, words, options):
+def fish(commands, words, options, pages):
     lines = [NOTE.format("fish")] + FISH.rstrip().split("\n") + ["", "function __protectfs_mount_options"]
     for option in options:
         for word in mount_words([option]):
@@ -382,6 +384,8 @@ def fish(commands, words, options):
     for word in words:
         for place in ("__protectfs_at", "'__protectfs_at help'"):
             lines.append(f"complete -c protectfs -n {place} -f -a {word} -d {fish_text(summary(commands, words, word))}")
+    for page in pages:
+        lines.append(f"complete -c protectfs -n '__protectfs_at help' -f -a {page['name']} -d {fish_text(page['summary'])}")
     lines.append("complete -c protectfs -n __protectfs_at -l help -d 'show this help'")
     lines.append("complete -c protectfs -n __protectfs_at -l version -d 'Shows the version.'")
     for command in commands:

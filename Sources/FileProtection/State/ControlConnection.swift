@@ -1,4 +1,4 @@
-// A connection to a mount's control socket for events. See docs/control-protocol.md for the protocol.
+// A connection to a mount's control socket for events. See docs/program/control-protocol.md for the protocol.
 
 import CLibrary
 import CLinuxShim

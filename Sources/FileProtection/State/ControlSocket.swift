@@ -3,7 +3,7 @@
 import CLibrary
 import HostSystem
 
-/// The paths that docs/control-protocol.md names.
+/// The paths that docs/program/control-protocol.md names.
 enum ControlSocket {
     /// Paths to search and watch.
     struct Places {
@@ -24,7 +24,7 @@ enum ControlSocket {
         guard let mount = ProtectedMount.entries().last(where: { $0.mountPoint.text == mountPoint }) else {
             return places
         }
-        if geteuid() == 0 {
+        if Credentials.isRoot {
             places.owner = mount.owner
             if let owner = mount.owner, owner != 0 { places.directories += SystemPaths.runtimes(of: owner).map(\.text) }
         } else if let owner = mount.owner, owner != geteuid() {

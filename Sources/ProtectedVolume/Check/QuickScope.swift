@@ -1,6 +1,6 @@
 // Which files a quick check looks at: those that can show damage of a crash.
 //
-// A departure is tolerated only if the epoch of a file's first or last page ended badly (docs/volume-format.md, 6.2). So a file
+// A departure is tolerated only if the epoch of a file's first or last page ended badly (docs/judge/volume-format.md, 6.2). So a file
 // in which neither did reads the same when these epochs are closed, and need not be read. The lists of changed files say which
 // files can have such a page. If they do not, the ends of every file do.
 

@@ -3,9 +3,9 @@
 package import VolumeFormat
 
 /// One trace of a crash in a backing file: an uninterrupted writer never leaves it. It was tolerated, because a crash explains
-/// it. docs/volume-format.md calls it a departure.
+/// it. docs/judge/volume-format.md calls it a departure.
 package struct CrashEvidence: Hashable, Sendable {
-    /// The kinds of evidence, by the recovery rules of docs/volume-format.md.
+    /// The kinds of evidence, by the recovery rules of docs/judge/volume-format.md.
     package enum Kind: String, Hashable, Sendable, CaseIterable {
         /// R0: the header was never written. The file is empty and takes its parent's default class.
         case missingHeader

@@ -1,4 +1,4 @@
-// Truncates files, in the order of steps in docs/volume-format.md.
+// Truncates files, in the order of steps in docs/judge/volume-format.md.
 
 internal import BackingStore
 internal import HostSystem

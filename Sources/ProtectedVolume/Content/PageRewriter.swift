@@ -9,7 +9,7 @@ internal import VolumeFormat
 ///
 /// The caller holds the pages in the file's range lock from the first read to the last write, and calls `read`,
 /// `withKeys` and `write` in this order. Only the caller writes and syncs, because their order decides the state after
-/// a power cut (docs/volume-format.md, section 6.3). `withKeys` writes nothing, so an error in it leaves the file as it
+/// a power cut (docs/judge/volume-format.md, section 6.3). `withKeys` writes nothing, so an error in it leaves the file as it
 /// was.
 struct PageRewriter: ~Copyable {
     private let file: FileContent

@@ -1,4 +1,4 @@
-// The bytes of a list of changed files, beside the state file (docs/volume-format.md, section 4.2).
+// The bytes of a list of changed files, beside the state file (docs/judge/volume-format.md, section 4.2).
 
 internal import SodiumKit
 package import VolumeFormat

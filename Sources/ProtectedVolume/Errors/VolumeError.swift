@@ -11,7 +11,7 @@ package enum VolumeError: Error, Equatable, Sendable {
     case store(Errno)
     /// Stored bytes do not verify, so this volume did not write them.
     case damaged(Damage)
-    /// Stored bytes verify, but a newer version of the format made them (docs/volume-format.md, section 11). The value says what
+    /// Stored bytes verify, but a newer version of the format made them (docs/judge/volume-format.md, section 11). The value says what
     /// kind of object it is.
     case newer(Damage)
     /// This machine's state file, outside of the volume, cannot be read or written.

@@ -6,7 +6,7 @@ internal import VolumeFormat
 /// Seals and opens version ‖ nonce ‖ ciphertext ‖ tag. The tag covers the version, so a newer version is told from damage.
 enum Envelope {
     private static let version = UInt8(FormatVersion.current)
-    /// The version of an envelope whose content is elsewhere, or together with that of others (docs/volume-format.md, 7.6).
+    /// The version of an envelope whose content is elsewhere, or together with that of others (docs/judge/volume-format.md, 7.6).
     static let overflowVersion: UInt8 = 3
     private static let textStart = 1 + XChaCha.nonceLength
     private static let overhead = textStart + XChaCha.tagLength

@@ -159,7 +159,7 @@ final class OverflowObjects: Sendable {
 extension BackingNode {
     /// Gives an object of the volume's own, which root has made, to the owner of the volume.
     func giveToOwner(of root: BackingDirectory) throws(Errno) {
-        guard geteuid() == 0 else { return }
+        guard Credentials.isRoot else { return }
         let status = try root.status()
         try setOwner(status.owner, group: status.group)
     }

@@ -30,6 +30,9 @@ struct Value: Sendable {
     /// The completion in a shell.
     let kind: Kind
 
+    /// Whether it is a list of words of `-o`.
+    var isMountOptions: Bool { if case .mountOptions = kind { true } else { false } }
+
     static let file = Value(name: "FILE", kind: .path)
     /// A command that prints something.
     static let command = Value(name: "CMD", kind: .command)
@@ -78,13 +81,15 @@ struct Option: Sendable {
     let isPrivate: Bool
     /// Whether mount.fuse.protectfs takes it as a word of `-o`.
     let mountWord: MountWord?
+    /// Its part of `protectfs help credentials`, which shows it in place of the help of each command.
+    let credential: CredentialPart?
     /// One sentence for the help, without its full stop. Nil hides the option.
     let help: String?
 
     /// Makes an option.
     init(
         _ name: String, letter: Character? = nil, value: Value? = nil, standard: String? = nil, repeats: Bool = false,
-        isPrivate: Bool = false, mountWord: MountWord? = nil, help: String?
+        isPrivate: Bool = false, mountWord: MountWord? = nil, credential: CredentialPart? = nil, help: String?
     ) {
         self.name = name
         self.letter = letter
@@ -93,6 +98,7 @@ struct Option: Sendable {
         self.repeats = repeats
         self.isPrivate = isPrivate
         self.mountWord = mountWord
+        self.credential = credential
         self.help = help
     }
 
@@ -102,7 +108,7 @@ struct Option: Sendable {
     static let json = Option("json", help: "print JSON (see JSON in the manual page)")
     /// The location of the device key.
     static let deviceKey = Option(
-        "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain,
+        "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain, credential: .deviceKey,
         help: "read the device key from FILE, which may be a pipe; none uses no device key")
     /// The default path of a volume's device key (XDG Base Directory Specification).
     static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
@@ -110,55 +116,56 @@ struct Option: Sendable {
     static let noDeviceKey = HostPath("none")
     /// A file with the passphrase.
     static let passphraseFile = Option(
-        "passphrase-file", value: .file, mountWord: .unlocking,
+        "passphrase-file", value: .file, mountWord: .unlocking, credential: .opening,
         help: "read the passphrase from the first line of FILE; - is standard input")
     /// A command that prints the passphrase.
     static let passphraseCommand = Option(
-        "passphrase-command", value: .command, isPrivate: true, mountWord: .unlocking,
+        "passphrase-command", value: .command, isPrivate: true, mountWord: .unlocking, credential: .opening,
         help: "run CMD and read the passphrase from the first line of its output")
     /// A credential of a service with the passphrase.
     static let passphraseCredential = Option(
-        "passphrase-credential", value: .credential, mountWord: .unlocking,
+        "passphrase-credential", value: .credential, mountWord: .unlocking, credential: .opening,
         help: "read the passphrase from the first line of the systemd credential NAME")
     /// Asks with systemd-ask-password.
     static let askPassword = Option(
-        "ask-password", mountWord: .unlocking,
+        "ask-password", mountWord: .unlocking, credential: .opening,
         help: "ask with systemd-ask-password, which needs no terminal, for example at boot")
     /// A file with the recovery code.
     static let recoveryFile = Option(
-        "recovery-file", value: .file, mountWord: .unlocking,
+        "recovery-file", value: .file, mountWord: .unlocking, credential: .opening,
         help:
             "read a recovery code from the first line of FILE, in place of a passphrase; - is standard input")
     /// A file with a recipient's private key.
     static let recipientKey = Option(
-        "recipient-key", value: .file, mountWord: .unlocking,
+        "recipient-key", value: .file, mountWord: .unlocking, credential: .opening,
         help: "read the private key of a recipient, as recipient new makes it, from FILE, in place of a passphrase")
     /// A security key that is connected.
     static let securityKey = Option(
-        "fido2-key", value: .securityKey, repeats: true, mountWord: .unlocking,
+        "fido2-key", value: .securityKey, repeats: true, mountWord: .unlocking, credential: .opening,
         help: "use a security key (FIDO2) in place of a passphrase: DEVICE, or with auto one that is connected")
     /// A file with the PIN of that key.
     static let pinFile = Option(
-        "fido2-pin-file", value: .file, mountWord: .plain,
+        "fido2-pin-file", value: .file, mountWord: .plain, credential: .opening,
         help: "read the security key's PIN from the first line of FILE; - is standard input")
     /// A command that prints the PIN of that key.
     static let pinCommand = Option(
-        "fido2-pin-command", value: .command, isPrivate: true, mountWord: .plain,
+        "fido2-pin-command", value: .command, isPrivate: true, mountWord: .plain, credential: .opening,
         help: "run CMD and read the security key's PIN from the first line of its output")
     /// A file with a new passphrase.
     static let newPassphraseFile = Option(
-        "new-passphrase-file", value: .file,
+        "new-passphrase-file", value: .file, credential: .new,
         help: "read the new passphrase from the first line of FILE; - is standard input")
     /// A command that prints a new passphrase.
     static let newPassphraseCommand = Option(
-        "new-passphrase-command", value: .command, isPrivate: true,
+        "new-passphrase-command", value: .command, isPrivate: true, credential: .new,
         help: "run CMD and read the new passphrase from the first line of its output")
     /// A credential of a service with a new passphrase.
     static let newPassphraseCredential = Option(
-        "new-passphrase-credential", value: .credential,
+        "new-passphrase-credential", value: .credential, credential: .new,
         help: "read the new passphrase from the first line of the systemd credential NAME")
     /// Accepts a passphrase that would be refused.
-    static let weakPassphrase = Option("weak-passphrase", help: "accept a new passphrase that is easy to guess")
+    static let weakPassphrase = Option(
+        "weak-passphrase", credential: .new, help: "accept a new passphrase that is easy to guess")
     /// The name of a slot. It is not encrypted.
     static let label = Option(
         "label", value: .label, standard: "this command's name",

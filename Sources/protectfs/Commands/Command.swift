@@ -37,6 +37,10 @@ struct Command: Sendable {
     let summary: String
     /// More, in paragraphs with an empty line between them; may be empty.
     let details: String
+    /// The rest of them, for the manual page alone.
+    let more: String
+    /// The manual page that has the command, if it is not that of the program.
+    let manualPage: String?
     /// Options of which one must be given, as the usage line shows them; nil if none must.
     let requires: String?
     let options: [Option]
@@ -53,7 +57,8 @@ struct Command: Sendable {
     /// Makes a command.
     init(
         _ name: String, _ group: Group, _ operands: [Operand], _ summary: String, requires: String? = nil,
-        details: String = "", options: [Option] = [], examples: [Example], usesKeys: Bool = true,
+        details: String = "", more: String = "", manualPage: String? = nil, options: [Option] = [], examples: [Example],
+        usesKeys: Bool = true,
         wipesFreedMemory: Bool = false, run: @escaping @Sendable (Arguments) throws(CommandFailure) -> ExitCode
     ) {
         self.name = name
@@ -62,6 +67,8 @@ struct Command: Sendable {
         self.summary = summary
         self.requires = requires
         self.details = details
+        self.more = more
+        self.manualPage = manualPage
         self.options = options
         self.examples = examples
         self.usesKeys = usesKeys
@@ -83,9 +90,9 @@ struct Command: Sendable {
         .help, .version,
     ]
 
-    /// The paragraphs of the details, each in one line.
-    var paragraphs: [String] {
-        details.split(separator: "\n\n").map { $0.split(whereSeparator: \.isNewline).joined(separator: " ") }
+    /// The paragraphs of a text, each in one line.
+    static func paragraphs(_ text: String) -> [String] {
+        text.split(separator: "\n\n").map { $0.split(whereSeparator: \.isNewline).joined(separator: " ") }
     }
 
     /// The command's name and operands as the help and the manual page show them.

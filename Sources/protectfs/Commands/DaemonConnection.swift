@@ -21,7 +21,7 @@ enum DaemonConnection {
             throw explain(error, path)
         }
         if let owner = entry.owner, owner != geteuid() {
-            guard geteuid() == 0 else {
+            guard Credentials.isRoot else {
                 throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
             }
             // Not looked at: a file system of another user may never answer, and a process that waits for it cannot even end.

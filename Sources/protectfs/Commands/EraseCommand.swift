@@ -17,7 +17,8 @@ extension Command {
             disk, reads it back without the page cache, and removes it. The encrypted files stay; remove them when you
             like. On a terminal, erase asks you to type the name of the volume's directory. If it is interrupted, the
             volume still opens, or a second run finishes the work. erase refuses a mounted volume.
-
+            """,
+        more: """
             A key file is destroyed if it opens this keybag. If the keybag is damaged or newer, so that nothing can tell, the
             key file is destroyed if this machine has used this volume before, as its state file shows; otherwise erase
             refuses, and --device-key names the file to destroy. A file that is not a key is left alone, and reported. erase refuses a device key that is a symbolic link or has several names. A keybag with other names is

@@ -12,11 +12,11 @@ import VolumeFormat
 extension Command {
     static let check = Command(
         "fsck", .maintenance, [.volume], "Checks a volume that is not mounted, and repairs it.",
-        details: """
+        details: "Completes what a crash has left unfinished, and deletes nothing.",
+        more: """
             With a passphrase or the recovery code, fsck checks every class. Files that a crash has left unfinished are
             completed, as mounting would do; files that verify are not written. After a complete check crash damage is no
-            longer tolerated. With --no-unlock,
-            fsck checks what the device key opens, and says what it could not check.
+            longer tolerated. With --no-unlock, fsck checks what the device key opens, and says what it could not check.
 
             After a crash --quick is enough: it checks all names, and reads only the files that were being changed when the
             volume was last mounted, or were made then. Then crash damage is no longer tolerated, as after a complete
@@ -57,10 +57,11 @@ extension Command {
             The exit code is a sum: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
             its report could not be written, 16 wrong command line, 32 interrupted, 64 a newer version made something.
             """,
+        manualPage: "protectfs-fsck",
         options: [
             .json, Option("no-unlock", help: "check only names, headers and files of class none"),
             Option("read-only", letter: "n", help: "change nothing"),
-            Option("quick", help: "after a crash, read only the files that were being changed"),
+            Option("quick", help: "after a crash, read only files that were changed"),
             Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
             Option("quarantine", help: "with --repair, move what cannot be decrypted to \(ReservedName.lostAndFound)"),
             Option("resume", help: "continue the check that was interrupted"),

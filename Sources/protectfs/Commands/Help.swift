@@ -20,7 +20,9 @@ enum Help {
                 text += item(command.name, command.summary, at: 22)
             }
         }
-        text += "\nprotectfs help COMMAND explains a command.\n\nExit codes:\n"
+        text += "\nprotectfs help COMMAND explains a command.\n"
+        for page in Page.allCases { text += item("protectfs help \(page.rawValue)", page.summary, at: indent) }
+        text += "\nExit codes:\n"
         for (code, meaning) in ExitCode.table { text += item("\(code.number)", meaning, at: 7) }
         return text + wrapped(ExitCode.checkNote)
     }
@@ -28,15 +30,15 @@ enum Help {
     /// The help of one command.
     static func text(_ command: Command) -> String {
         var text = "Usage: \(command.usage)\n\n\(wrapped(command.summary))"
-        for paragraph in command.paragraphs { text += "\n" + wrapped(paragraph) }
+        for paragraph in Command.paragraphs(command.details) { text += "\n" + wrapped(paragraph) }
         text += "\nOptions:\n"
-        for option in command.options + [.help] {
-            guard let help = option.help else { continue }
-            var name = (option.letter.map { "-\($0), " } ?? "    ") + "--\(option.name)"
-            if let value = option.value { name += "=\(value.name)" }
-            text += item(name, help + (option.standard.map { " (default: \($0))" } ?? ""), at: indent)
+        for option in command.options + [.help] where option.credential == nil { text += item(option) }
+        let pages = Page.allCases.filter { page in command.options.contains { page.has($0) } }
+        if !pages.isEmpty { text += "\n" }
+        for page in pages { text += wrapped("\(page.options): protectfs help \(page.rawValue)") }
+        if !command.more.isEmpty {
+            text += (pages.isEmpty ? "\n" : "") + "The rest: man \(command.manualPage ?? "protectfs")\n"
         }
-        if command.options.contains(where: { $0.name == "option" }) { text += mountOptions }
         text += "\nExamples:\n"
         for example in command.examples {
             text += wrapped("# " + example.meaning, indent: 2) + "  \(example.line)\n"
@@ -51,8 +53,55 @@ enum Help {
         return text + "\nprotectfs help \(word) SUBCOMMAND explains a subcommand.\n"
     }
 
+    /// A page that is not about one command.
+    enum Page: String, CaseIterable {
+        case credentials
+        case mountOptions = "mount-options"
+
+        /// What it explains, in the overview.
+        var summary: String {
+            switch self {
+            case .credentials: "explains passphrases, other credentials, and their options"
+            case .mountOptions: "explains the words of mount -o"
+            }
+        }
+
+        /// The options that a command's help leaves to it.
+        fileprivate var options: String {
+            switch self {
+            case .credentials: "Options that give a credential"
+            case .mountOptions: "Mount options, after -o"
+            }
+        }
+
+        fileprivate func has(_ option: Option) -> Bool {
+            switch self {
+            case .credentials: option.credential != nil && option.help != nil
+            case .mountOptions: option.value?.isMountOptions ?? false
+            }
+        }
+
+        /// The page.
+        var text: String {
+            switch self {
+            case .credentials: Help.credentials
+            case .mountOptions: Help.mountOptions
+            }
+        }
+    }
+
+    private static var credentials: String {
+        var text = "Options that give a credential.\n"
+        for paragraph in CredentialPart.introduction { text += "\n" + wrapped(paragraph) }
+        for part in CredentialPart.allCases {
+            text += "\n\(part.rawValue):\n" + part.options.map(item).joined()
+            text += "\n" + wrapped("Of " + part.commands.map(\.name).joined(separator: ", ") + ".", indent: 2)
+        }
+        return text
+    }
+
     private static var mountOptions: String {
-        var text = "\nMount options, after -o:\n"
+        var text = "Mount options, after -o:\n"
         for option in MountOption.all where option.use == .protectfs {
             text += item(option.usage, option.meaning, at: indent)
         }
@@ -63,6 +112,13 @@ enum Help {
         text += wrapped(
             "These are for fstab and have no effect: \(names(.ignored)), and every word that begins with x-.")
         return text
+    }
+
+    private static func item(_ option: Option) -> String {
+        guard let help = option.help else { return "" }
+        var name = (option.letter.map { "-\($0), " } ?? "    ") + "--\(option.name)"
+        if let value = option.value { name += "=\(value.name)" }
+        return item(name, help + (option.standard.map { " (default: \($0))" } ?? ""), at: indent)
     }
 
     /// A name with its meaning beside it, or below it if the name is long.

@@ -7,7 +7,8 @@ import VolumeFormat
 
 extension Command {
     static let help = Command(
-        "help", .other, [Operand("COMMAND", .commandName, .any)], "Explains a command.",
+        "help", .other, [Operand("COMMAND", .commandName, .any)],
+        "Explains a command, or credentials, or mount-options.",
         details: """
             With --json it prints the table of all commands, options and mount options, from which the manual page and the
             completions of shells are made.
@@ -16,6 +17,7 @@ extension Command {
         examples: [
             .init("protectfs help mount", "Explain one command."),
             .init("protectfs help class set", "Explain a subcommand."),
+            .init("protectfs help credentials", "Explain the options that give a passphrase or another credential."),
         ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let text = try HelpLookup.text(arguments.operands.map(\.description))
@@ -29,6 +31,7 @@ enum HelpLookup {
     /// The help of the command that `words` name, or of the program if there are none.
     static func text(_ words: [String]) throws(CommandFailure) -> String {
         guard let first = words.first else { return Help.overview }
+        if words.count == 1, let page = Help.Page(rawValue: first) { return page.text }
         if let (command, length) = Command.find(words), length == words.count { return Help.text(command) }
         let group = Command.subcommands(of: first)
         if words.count == 1, !group.isEmpty { return Help.text(first, group) }
@@ -59,7 +62,14 @@ private enum CommandTable {
     static var json: JSONValue {
         .fields([
             ("version", .string(ProgramVersion.number)), ("groups", .array(Command.Group.allCases.map(json))),
-            ("mountOptions", .array(MountOption.all.map(json))),
+            (
+                "pages",
+                .array(
+                    Help.Page.allCases.map {
+                        .fields([("name", .string($0.rawValue)), ("summary", .string($0.summary))])
+                    })
+            ),
+            ("credentials", credentials), ("mountOptions", .array(MountOption.all.map(json))),
             (
                 "exitCodes",
                 .array(
@@ -68,6 +78,22 @@ private enum CommandTable {
                     })
             ),
             ("checkExitCodes", .string(ExitCode.checkNote)),
+        ])
+    }
+
+    private static var credentials: JSONValue {
+        .fields([
+            ("introduction", .array(CredentialPart.introduction.map { .string($0) })),
+            (
+                "parts",
+                .array(
+                    CredentialPart.allCases.map { part in
+                        .fields([
+                            ("title", .string(part.rawValue)), ("options", .array(part.options.compactMap(json))),
+                            ("commands", .array(part.commands.map { .string($0.name) })),
+                        ])
+                    })
+            ),
         ])
     }
 
@@ -81,7 +107,9 @@ private enum CommandTable {
     private static func json(_ command: Command) -> JSONValue {
         .fields([
             ("name", .string(command.name)), ("usage", .string(command.usage)), ("summary", .string(command.summary)),
-            ("details", .array(command.paragraphs.map { .string($0) })),
+            ("details", .array(Command.paragraphs(command.details).map { .string($0) })),
+            ("more", .array(Command.paragraphs(command.more).map { .string($0) })),
+            ("manualPage", .string(command.manualPage ?? "protectfs")),
             (
                 "operands",
                 .array(
@@ -113,6 +141,7 @@ private enum CommandTable {
             ("name", .string(option.name)), ("letter", .optional(option.letter.map { "\($0)" })),
             ("value", option.value.map { .fields(json($0)) } ?? .null), ("help", .string(help)),
             ("default", .optional(option.standard)), ("repeated", .bool(option.repeats)), ("mountWord", mountWord),
+            ("isCredential", .bool(option.credential != nil)),
         ])
     }
 

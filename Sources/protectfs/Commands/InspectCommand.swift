@@ -20,6 +20,10 @@ extension Command {
             shows the record, for a symbolic link the target, and for an object of the format what it is. It also shows the name on
             the mount, if the names of the directories above verify. It never writes, and the volume may be mounted.
 
+            The exit code is 0 if everything verifies, 4 if something is damaged or its name is not proven, 5 if a newer version of
+            protectfs made it, 8 if the class is closed without a passphrase, and 6 if a program changed the file meanwhile.
+            """,
+        more: """
             The volume is the directory above STORE-FILE that has \(ReservedName.keybag). --volume names another one, whose keys and
             rules then count: for a single file from a backup, or for a snapshot that was taken before a passphrase change, so that
             today's passphrase opens it.
@@ -27,9 +31,7 @@ extension Command {
             The device key opens headers, names and files of class none. The passphrase is asked only if the class needs it. With
             --no-unlock, or without a terminal, inspect shows the rest and says what is missing.
 
-            The exit code is 0 if everything verifies, 4 if something is damaged or its name is not proven, 5 if a newer version of
-            protectfs made it, 8 if the class is closed without a passphrase, and 6 if a program changed the file meanwhile. Damage
-            that a crash explains is shown and does not count. Extended attributes are not looked at; protectfs fsck checks them.
+            Damage that a crash explains is shown and does not count. Extended attributes are not looked at; protectfs fsck checks them.
             """,
         options: [
             .json, Option("pages", help: "show each page by itself"),

@@ -82,7 +82,7 @@ enum InspectWords {
         "\(protectionClass.canonicalName) (\(protectionClass.letter))"
     }
 
-    /// The names of flags, as in docs/volume-format.md.
+    /// The names of flags, as in docs/judge/volume-format.md.
     static func flags(_ flags: FileFlags) -> [String] {
         let known: [(FileFlags, String)] = [
             (.holes, "HOLES"), (.keyExposed, "KEY_EXPOSED"), (.explicit, "EXPLICIT"),

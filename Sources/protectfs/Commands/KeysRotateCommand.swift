@@ -18,17 +18,18 @@ extension Command {
             cannot be changed; for another one make a new volume and import the old one. Copies of the files that were
             made before stay readable with it.
 
-            If the volume is mounted, its daemon writes the files anew while programs use them; it must be unlocked at
-            the beginning, and the rotation waits while it is locked. A mount with -o shared must be unmounted before.
-
             The passphrase that is given and the device key stay valid. A new recovery code is shown, and the old one
             stops working. Other passphrases stay if they are typed: --ask-others asks for each of them. Other slots,
             whose secrets are not known, are removed: this must be allowed with --drop-slots. Add them again
             afterwards.
-
+            """,
+        more: """
             You can interrupt it at any time, use the volume, and run it again: it goes on with the files that are
             left, and shows another recovery code at its end. Files with several names, files that are damaged and
             files in \(ReservedName.lostAndFound) are not written anew; they need the former key, and are named.
+
+            If the volume is mounted, its daemon writes the files anew while programs use them; it must be unlocked at
+            the beginning, and the rotation waits while it is locked. A mount with -o shared must be unmounted before.
 
             Former keys stay in the keybag, so that a backup in which some files are from before opens with it. Take
             them out when your backups are made anew: protectfs keys retire, or --retire if there are none.

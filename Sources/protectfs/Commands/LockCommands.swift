@@ -1,6 +1,7 @@
 // `protectfs lock`, `unlock` and `wait`.
 
 import Control
+import FuseFrontend
 import HostSystem
 import Keybag
 import VolumeFormat
@@ -41,7 +42,7 @@ extension Command {
             command ends, the exit code is 10; protectfs wait --locked waits until that plaintext is gone.
 
             With --all, each mount is locked, all at the same time. If one of them cannot be locked, or does not answer within
-            21 s after the grace (without --grace, after five minutes and 21 s), the others are, and the exit code is that
+            \(LockSequence.longest / 1_000_000_000) s after the grace (without --grace, five minutes), the others are, and the exit code is that
             of the first failure. For root, a mount of another user counts as failed after 6 s if its daemon does not even
             tell its state.
             """,
@@ -112,9 +113,6 @@ extension Command {
         }
     }
 
-    /// How long a daemon may take after its grace: two waits of 10 s for the kernel's pages (`LockSequence`), and a little more.
-    /// With the grace of the unit protectfs-lock it is less than the time of the unit.
-    private static let longestLock: Double = 21
     /// When daemons of other users that have not answered are asked whether they answer at all, in nanoseconds.
     private static let shortLock: UInt64 = 1_000_000_000
 
@@ -124,7 +122,7 @@ extension Command {
         // Without a grace, each mount has its own.
         let grace = min(request.grace ?? .infinity, ControlLimits.standard.longestGrace)
         let start = monotonicNanoseconds()
-        let deadline = start + UInt64((grace + longestLock) * 1e9)
+        let deadline = start + UInt64(grace * 1e9) + LockSequence.longest
         let round = DaemonRound("lock", entries) { (entry) throws(CommandFailure) in
             try lock(entry, entry.mountPoint, request)
         }

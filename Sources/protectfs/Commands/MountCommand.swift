@@ -11,10 +11,12 @@ extension Command {
         "mount", .mounting, [.volume, Operand("MOUNTPOINT", .directory)], "Mounts a volume and unlocks it.",
         details: """
             The command returns when the mount is ready for use. A process in the background serves it.
-
+            """,
+        more: """
             A device key that comes from a pipe (--device-key <(COMMAND), /dev/stdin, a FIFO) is read once. It stays in locked
             memory until the mount ends, because each unlock needs it.
             """,
+        manualPage: "protectfs-mount",
         options: [
             Option(
                 "option", letter: "o", value: Value(name: "LIST", kind: .mountOptions), repeats: true,

@@ -19,7 +19,7 @@ enum MountLookup {
 
     /// The mounts that belong to this user; all for root.
     static func knownOwn() throws(CommandFailure) -> [MountEntry] {
-        try known().filter { geteuid() == 0 || $0.owner == geteuid() }
+        try known().filter { Credentials.isRoot || $0.owner == geteuid() }
     }
 
     /// The mounts of the volume at `path` that count as such (`StoreProof`): any user can make a mount that names it.

@@ -21,7 +21,8 @@ extension Command {
         "Adds a passphrase, or a recovery code, a recipient, this machine's TPM or a security key in its place.",
         details: """
             A volume has one recovery code at most, so the old one stops working when a new one is added.
-
+            """,
+        more: """
             A recipient opens the volume with a private key, on any machine and without the device key. Only its public key is
             needed to add it.
 
@@ -33,28 +34,26 @@ extension Command {
             is of no use without that very key, so keep another way to open the volume.
             """,
         options: [
-            Option("portable", help: "make a passphrase that works without the device key"),
-            Option("recovery", help: "make a recovery code in place of a passphrase, and show it once"),
-            Option(
-                "recipient", value: .recipient,
-                help: "add the owner of a public key, given as text or as a file with it, in place of a passphrase"),
-            Option("tpm2", help: "add the TPM of this machine in place of a passphrase"),
+            Option("portable", help: "make one that works without the device key"),
+            Option("recovery", help: "make a recovery code, and show it once"),
+            Option("recipient", value: .recipient, help: "add the owner of a public key: its text, or a file"),
+            Option("tpm2", help: "add the TPM of this machine"),
             Option(
                 "pcrs", value: Value(name: "NUMBERS", kind: .text), standard: TPM2Input.usualPCRs,
                 help: "with --tpm2: the PCRs that must have the values of today, such as 7,14; none uses none"),
-            Option("pin", help: "with --tpm2: ask for a PIN, which the TPM then wants each time"),
-            Option("fido2", help: "add a security key (FIDO2) in place of a passphrase"),
+            Option("pin", help: "with --tpm2: the TPM wants a PIN each time"),
+            Option("fido2", help: "add a security key (FIDO2)"),
             Option(
                 "fido2-device", value: .securityKey, standard: "the one that is connected",
                 help: "with --fido2, add the security key at DEVICE"),
-            Option("no-pin", help: "with --fido2, ask for a touch only, and not for the security key's PIN"),
+            Option("no-pin", help: "with --fido2, want a touch only, and no PIN"),
             Option(
-                "new-fido2-pin-file", value: .file,
+                "new-fido2-pin-file", value: .file, credential: .new,
                 help:
                     "with --fido2, read the PIN of the key that is added from the first line of FILE; - is standard input"
             ),
             Option(
-                "new-fido2-pin-command", value: .command, isPrivate: true,
+                "new-fido2-pin-command", value: .command, isPrivate: true, credential: .new,
                 help:
                     "with --fido2, run CMD and read the PIN of the key that is added from the first line of its output"),
             .label, .json,

@@ -27,7 +27,7 @@ extension Command {
                 entries = [try MountLookup.at(path)]
                 if arguments.has("is-dead") {
                     // The kernel tells others than the owner nothing, root included, unless the mount is open to all.
-                    if let owner = entries[0].owner, let group = entries[0].number(of: "group_id"), geteuid() == 0 {
+                    if let owner = entries[0].owner, let group = entries[0].number(of: "group_id"), Credentials.isRoot {
                         guard setgroups(0, nil) == 0, setgid(group) == 0, setuid(owner) == 0 else { return .failure }
                     }
                     return MountLookup.isDead(entries[0]) ? .success : .failure

@@ -1,4 +1,4 @@
-// The text of a configuration file: its keys and their values. docs/administration.md is for its readers.
+// The text of a configuration file: its keys and their values. docs/use/administration.md is for its readers.
 
 import Control
 import HostSystem

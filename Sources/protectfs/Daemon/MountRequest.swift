@@ -58,7 +58,8 @@ struct MountRequest {
             case .unknown(let word):
                 let name = String(word.prefix { $0 != "=" })
                 let suggestion = NearMiss.suggestion(for: name, among: MountOption.all.map(\.name))
-                throw .init(.usage, "-o \(HostPath(word)): unknown option\(suggestion); see protectfs help mount")
+                throw .init(
+                    .usage, "-o \(HostPath(word)): unknown option\(suggestion); see protectfs help mount-options")
             case .badValue(let option, let value, let expected):
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
@@ -108,7 +109,7 @@ struct MountRequest {
                 .unsupported,
                 "/dev/fuse is missing: load the fuse module (modprobe fuse), or give the container the device")
         }
-        if geteuid() == 0 {
+        if Credentials.isRoot {
             // Root opens the device itself. For other users fusermount3 does it, which is setuid.
             do throws(SystemError) {
                 _ = try Descriptor(opening: HostPath("/dev/fuse"), O_RDWR)

@@ -78,7 +78,7 @@ extension RunningMount {
 
     /// Nil if it was unmounted.
     private static func tryUnmount(_ path: HostPath) -> UnmountRefusal? {
-        if geteuid() == 0 {
+        if Credentials.isRoot {
             let result = unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) }
             return result == 0 ? nil : UnmountRefusal(errno)
         }
@@ -213,7 +213,7 @@ extension RunningMount {
 
     /// Detaches the mount even if it is in use.
     static func detach(_ path: HostPath) {
-        if geteuid() == 0 {
+        if Credentials.isRoot {
             _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }
         } else {
             _ = try? FuserMount.unmount(path, isLazy: true)

@@ -14,11 +14,6 @@ extension Command {
             is a volume, or a directory of a mounted one. If the volume is not mounted, it is mounted in a private place for as
             long as the command runs.
 
-            The command copies contents with their holes, names, modes, times, extended attributes, ACLs, hard links, symbolic
-            links and special files; as root, also owners. A file gets its name when it is complete. Then everything is
-            written to disk, read again, and compared byte for byte with the source. Other file systems that are mounted below
-            SOURCE are left out, and named.
-
             With --class, files that match a pattern get a class before the first byte is written. The first rule that matches
             counts. A pattern without a slash is compared with the file's name; one with a slash is compared with its path in
             SOURCE, and matches everything below a directory.
@@ -28,6 +23,12 @@ extension Command {
 
             The exit code is 1 if something could not be copied or differs.
             """,
+        more: """
+            The command copies contents with their holes, names, modes, times, extended attributes, ACLs, hard links, symbolic
+            links and special files; as root, also owners. A file gets its name when it is complete. Then everything is
+            written to disk, read again, and compared byte for byte with the source. Other file systems that are mounted below
+            SOURCE are left out, and named.
+            """,
         options: [
             Option(
                 "class", value: .classRule, repeats: true,
@@ -35,7 +36,7 @@ extension Command {
             Option(
                 "into", value: Value(name: "DIRECTORY", kind: .text), standard: "the volume's root",
                 help: "copy into this directory of the volume, which is made if it is missing"),
-            Option("replace", help: "replace files of the volume that differ from the source"),
+            Option("replace", help: "replace files that differ from the source"),
             Option("verify-only", help: "copy nothing; only compare the volume with the source"),
             .json, .deviceKey,
         ] + Option.credentials + [.acceptKeybag],

@@ -245,7 +245,7 @@ extension ImportWalk {
         var now = try to.status()
         if now.owner != status.owner || now.group != status.group {
             do throws(Errno) { try to.setOwner(status.owner, group: status.group) } catch {
-                guard error == .EPERM, geteuid() != 0 else { throw error }
+                guard error == .EPERM, !Credentials.isRoot else { throw error }
                 // The group alone may be one of this user's.
                 if now.group != status.group { try? to.setOwner(nil, group: status.group) }
                 report.lose("owners and groups, which need root")

@@ -148,7 +148,7 @@ extension ImportWalk {
         if status.kind != .symlink, wantedMode(status, of: present, one) != present.mode & 0o7777 {
             wrong.append("mode")
         }
-        if geteuid() == 0, status.owner != present.owner || status.group != present.group { wrong.append("owner") }
+        if Credentials.isRoot, status.owner != present.owner || status.group != present.group { wrong.append("owner") }
         if status.stored != present.stored { wrong.append("time of change") }
         // The volume may have more, such as the label of a security module.
         for (name, value) in one where other[name] != value && !refused.contains(name) {

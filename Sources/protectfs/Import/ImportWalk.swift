@@ -300,7 +300,7 @@ final class ImportWalk {
 
     /// Whether the object can be opened without a change of its mode, which is never made in the source.
     static func isReadable(_ status: Status) -> Bool {
-        guard geteuid() != 0, status.owner == geteuid() else { return true }
+        guard !Credentials.isRoot, status.owner == geteuid() else { return true }
         switch status.kind {
         case .regular: return status.mode & 0o400 != 0
         case .directory: return status.mode & 0o500 == 0o500

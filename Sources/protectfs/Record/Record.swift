@@ -1,4 +1,4 @@
-// The record for administrators: what happens to volumes, as entries of the journal. docs/administration.md has the fields.
+// The record for administrators: what happens to volumes, as entries of the journal. docs/use/administration.md has the fields.
 
 import HostSystem
 import Keybag

@@ -7,7 +7,7 @@ import Keybag
 import ProtectedVolume
 import VolumeFormat
 
-/// A store among those of one UUID that this machine has seen (docs/volume-format.md 4.1).
+/// A store among those of one UUID that this machine has seen (docs/judge/volume-format.md 4.1).
 struct StoreIdentity {
     /// 1 for the store that was seen first, whose files are `UUID.state` and `UUID.key`. The files of other stores have the
     /// number in their names.

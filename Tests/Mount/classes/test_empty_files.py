@@ -34,11 +34,6 @@ def marks(mount, path):
     return entry["class"], entry["keyExposed"], entry["explicit"]
 
 
-def backing(mount, path):
-    """The object of the volume's directory that holds a file."""
-    return mount.command("path", path).stdout.rstrip("\n")
-
-
 def test_old_and_new_ones(environment):
     """Files of before the lock, of the lock, and of an earlier mount: written once, closed, and read after the unlock."""
     mount = environment.mount()
@@ -82,7 +77,7 @@ def test_new_key(environment):
     mount = environment.mount()
     path = place(mount) + "/file"
     make_empty(path)
-    place_below = backing(mount, path)
+    place_below = mount.stored(path)
     mount.lock()
     before = read_file(place_below)[:128]
     os.close(os.open(path, os.O_WRONLY))
@@ -147,7 +142,7 @@ def test_old_header(environment):
     mount = environment.mount()
     path = place(mount) + "/file"
     make_empty(path)
-    below = backing(mount, path)
+    below = mount.stored(path)
     old = read_file(below)[:4096]
     set_class(path, "A")
     # The mount knows what it has verified of a file as long as the kernel knows the file.

@@ -7,8 +7,8 @@ from harness import CLASSES, REPOSITORY, Skip, get_class, outcome, set_class, wr
 
 
 def test_programs(environment):
-    """The table of docs/saves.md; a mount that knows no families shows what would be otherwise."""
-    with open(os.path.join(REPOSITORY, "docs/saves.md"), encoding="utf-8") as file:
+    """The table of docs/use/saves.md; a mount that knows no families shows what would be otherwise."""
+    with open(os.path.join(REPOSITORY, "docs/use/saves.md"), encoding="utf-8") as file:
         documented = file.read()
     mount, without = environment.mount(), environment.mount(options=("no_family_class",))
     outside = [environment.new_path("outside") for _ in range(2)]

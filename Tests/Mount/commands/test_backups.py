@@ -128,7 +128,7 @@ STEPS = {
     "attributes": Story.set_attribute,
 }
 
-# The reasons are in docs/restore.md.
+# The reasons are in docs/use/restore.md.
 NOT_SEEN = {("attributes", "cp -au"): ["noted: attribute: b'before'"]}
 
 

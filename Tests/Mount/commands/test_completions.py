@@ -49,6 +49,7 @@ def test_values(environment):
                 ("protectfs init --cipher ", ciphers), ("protectfs init --cipher=", ciphers), ("protectfs init --cipher=a", ciphers[:1]),
                 ("protectfs secret set --class ", CLASS_NAMES), ("protectfs class ", ["get", "set", "list"]),
                 ("protectfs recovery ", ["new", "use"]), ("protectfs help recovery ", ["new", "use"]),
+                ("protectfs help cred", ["credentials"]), ("protectfs help mount-", ["mount-options"]),
                 ("protectfs mount -o default_class=", CLASS_NAMES), ("protectfs mount -o ro,default_class=n", ["none"])):
             environment.cell(f"{shell.name}: {line}", sorted(wanted), last_parts(shell.complete(line)))
         found = shell.complete("protectfs class set ")

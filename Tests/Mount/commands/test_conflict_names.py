@@ -27,10 +27,6 @@ FORMS = {
 }
 
 
-def backing(mount, name):
-    return mount.command("path", mount / name).stdout.strip()
-
-
 def filled(environment):
     """A volume with its mount, and the encrypted files of two names: a short one and a long one."""
     volume = environment.volume()
@@ -39,7 +35,7 @@ def filled(environment):
     paths = {}
     for name in ("letters/diary.txt", f"letters/{LONG}"):
         write_file(mount / name, pattern(9000, seed=len(name)))
-        paths[name] = backing(mount, name)
+        paths[name] = mount.stored(name)
     return volume, mount, paths
 
 
@@ -119,7 +115,7 @@ def test_older_versions_of_single_files(environment):
         keep = environment.new_path("backup")
         run("cp", "-a", volume.path, keep)
         versions[turn] = keep
-    places = {number: os.path.relpath(backing(mount, f"letters/{number}"), volume.path) for number in range(4)}
+    places = {number: os.path.relpath(mount.stored(f"letters/{number}"), volume.path) for number in range(4)}
     mount.unmount()
     mixed = {0: 1, 1: 0, 2: 2, 3: 1}
     for number, turn in mixed.items():

@@ -8,7 +8,7 @@ import shutil
 import harness
 from terminal import at_terminal
 
-DOCS = os.path.join(harness.REPOSITORY, "docs")
+PAGES = os.path.join(harness.REPOSITORY, "docs/man")
 COMPLETIONS = os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "completions")
 
 
@@ -37,39 +37,61 @@ def test_documents_are_made_from_the_table(environment):
     done = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "make-command-docs"), "--check",
                        "--binary", harness.binary(), ok=False)
     environment.cell("nothing differs", (0, ""), (done.returncode, done.stdout))
-    page = plain(read(os.path.join(DOCS, "protectfs.1")))
+    names = sorted(os.listdir(PAGES))
+    pages = {name: plain(read(os.path.join(PAGES, name))) for name in names}
+    options = pages["protectfs-credentials.7"]
     for command in commands():
-        missing = [text for text in [command["summary"], *command["details"], command["usage"]] if plain(text) not in page]
+        page = pages[command["manualPage"] + ".1"]
+        own = [f"--{option['name']}" for option in command["options"] if not option["isCredential"] and option["name"] != "help"]
+        missing = [text for text in [command["summary"], *command["details"], *command["more"], command["usage"], *own]
+                   if plain(text) not in page]
+        missing += [option["name"] for option in command["options"] if option["isCredential"] and f"--{option['name']}" not in options]
         environment.cell(f"manual page: {command['name']}", [], missing)
-    if not shutil.which("man"):
-        environment.skip("manual page formats", "man is not installed")
-    else:
-        done = harness.run("man", "-l", "--warnings", os.path.join(DOCS, "protectfs.1"), ok=False,
-                           env={**os.environ, "MANWIDTH": "100"})
-        environment.cell("manual page formats", (0, ""), (done.returncode, done.stderr))
+    for name in names:
+        if not shutil.which("man"):
+            environment.skip(f"{name} formats", "man is not installed")
+            continue
+        done = harness.run("man", "-l", "--warnings", os.path.join(PAGES, name), ok=False, env={**os.environ, "MANWIDTH": "100"})
+        environment.cell(f"{name} formats", (0, ""), (done.returncode, done.stderr))
 
 
 def test_help(environment):
-    """Every text of the table is in the help, which has no line that is too long."""
+    """Every text of the table is in the help, which has no line that is too long, and few of them."""
     overview = harness.protectfs("--help").stdout
     environment.cell("help without a command", overview, harness.protectfs("help").stdout)
     for command in commands():
         name = command["name"]
         text = harness.protectfs("help", *name.split()).stdout
         environment.cell(f"{name} --help", text, harness.protectfs(*name.split(), "--help").stdout)
-        wanted = [command["summary"], *command["details"], *[option["help"] for option in command["options"]],
-                  *[example["line"] for example in command["examples"]]]
+        own = [option["help"] for option in command["options"] if not option["isCredential"]]
+        wanted = [command["summary"], *command["details"], *own, *[example["line"] for example in command["examples"]]]
+        if len(own) < len(command["options"]):
+            wanted.append("Options that give a credential: protectfs help credentials")
+        if command["more"]:
+            wanted.append(f"man {command['manualPage']}")
         shown = " ".join(text.split())
         environment.cell(f"help {name}: all of it", [], [one for one in wanted if " ".join(one.split()) not in shown])
+        environment.cell(f"help {name}: at most 40 lines", True, len(text.splitlines()) <= 40)
         environment.cell(f"help {name}: examples", True, 1 <= len(command["examples"]) <= 3)
         examples = [f"  {example['line']}" for example in command["examples"]]
         long = [line for line in text.split("\n") if len(line) > 80 and line not in examples]
         environment.cell(f"help {name}: short lines", [], long)
         environment.cell(f"{name} is in the overview", True, f"\n  {name} " in overview)
-    shown = " ".join(harness.protectfs("help", "mount").stdout.split())
+    pages = {page["name"]: harness.protectfs("help", page["name"]).stdout for page in table()["pages"]}
+    environment.cell("pages", {"credentials", "mount-options"}, set(pages))
+    for name, text in pages.items():
+        environment.cell(f"help {name}: short lines", [], [line for line in text.split("\n") if len(line) > 80])
+        environment.cell(f"{name} is in the overview", True, f"protectfs help {name}\n" in overview or f"protectfs help {name} " in overview)
+    shown = " ".join(pages["credentials"].split())
+    environment.cell("help credentials: all of them", set(), {
+        option["help"] for command in commands() for option in command["options"]
+        if option["isCredential"] and not (f"--{option['name']}" in shown and option["help"] in shown)})
+    environment.cell("help mount: where the words of -o are", True,
+                     "Mount options, after -o: protectfs help mount-options" in harness.protectfs("help", "mount").stdout)
+    shown = " ".join(pages["mount-options"].split())
     missing = [option["name"] for option in table()["mountOptions"] if option["name"] + " " + option["meaning"] not in shown.replace(
         f"={option['value']}", "") and option["use"] == "protectfs"]
-    environment.cell("help mount: mount options", [], missing)
+    environment.cell("help mount-options: all of them", [], missing)
     for words, code, message in (
             (["class"], 2, '"class" needs a subcommand: get, set or list'), (["help", "nothing"], 2, "unknown command"),
             (["class", "put"], 2, 'unknown subcommand "put" of "class"; use get, set or list'),
@@ -100,7 +122,7 @@ def members(value):
 
 def test_json_output(environment):
     """The manual page names every member of what --json prints."""
-    page = plain(read(os.path.join(DOCS, "protectfs.1")).partition(".SH JSON\n")[2].partition("\n.SH ")[0])
+    page = plain(read(os.path.join(PAGES, "protectfs.1")).partition(".SH JSON\n")[2].partition("\n.SH ")[0])
     known = set(re.findall(r"[A-Za-z][A-Za-z0-9]*", page)) | set(harness.CLASSES.values())
     mount = environment.mount()
     harness.write_file(mount / "file", b"content")
@@ -188,7 +210,7 @@ def test_session_of_the_readme(environment):
 
 def test_examples_of_the_manual(environment):
     """The manual's EXAMPLES run as they stand there."""
-    text = read(os.path.join(harness.REPOSITORY, "docs", "protectfs.1")).partition(".SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0]
+    text = read(os.path.join(PAGES, "protectfs.1")).partition(".SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0]
     home, variables = new_user(environment)
     script = "set -e\n" + text.replace("\\-", "-")
     secret = "a passphrase of this test\n"

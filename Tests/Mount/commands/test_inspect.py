@@ -13,10 +13,6 @@ VERIFIED, FAILURE, USAGE, DAMAGED, NOT_A_VOLUME, NEWER, LOCKED = 0, 1, 2, 4, 4, 
 SIZE = 18_000
 
 
-def backing(mount, name):
-    return mount.command("path", mount / name).stdout.removesuffix("\n")
-
-
 def inspect(volume, path, *words, unlock=True, ok=True, **more):
     """(exit code, report)."""
     key = ["--recovery-file", volume.code_file] if unlock else []
@@ -53,9 +49,9 @@ class Scene:
             write_file(mount / letter, b"x")
             set_class(mount / letter, letter)
         os.symlink("/target of it", mount / "link")
-        self.file, self.other, self.link, self.dir = (backing(mount, name) for name in ("file", "other", "link", "dir"))
-        self.classes = {letter: backing(mount, letter) for letter in "ABCD"}
-        self.inner = backing(mount, "dir/inner")
+        self.file, self.other, self.link, self.dir = (mount.stored(name) for name in ("file", "other", "link", "dir"))
+        self.classes = {letter: mount.stored(letter) for letter in "ABCD"}
+        self.inner = mount.stored("dir/inner")
         mount.unmount()
 
     def look(self, path=None, *words, **more):
@@ -213,7 +209,7 @@ def test_mounted_and_copied(environment):
     mount = environment.mount()
     write_file(mount / "file", pattern(SIZE))
     sync(mount.path)
-    path = backing(mount, "file")
+    path = mount.stored("file")
     code, report = inspect(mount.volume, path)
     environment.cell("while mounted", (VERIFIED, "file"), (code, report["name"]["path"]))
     environment.cell("the mount still works", "unlocked", mount.state())
@@ -240,7 +236,7 @@ def test_broken_backups_while_mounted(environment):
     """No crash explains a backup that is cut off, although the mount's epoch is open: the mount lives."""
     mount = environment.mount()
     write_file(mount / "file", pattern(SIZE))
-    path = backing(mount, "file")
+    path = mount.stored("file")
     mount.unmount()
     backup, foreign = environment.new_path("backup"), environment.new_path("foreign")
     write_file(foreign, b"root:x:0:0\n")
@@ -267,7 +263,7 @@ def test_holes_and_huge_files(environment):
         file.write(pattern(40 * PAGE))
         file.flush()
         run("fallocate", "-p", "-o", str(8 * PAGE), "-l", str(16 * PAGE), file.name)
-    paths = [backing(mount, name) for name in ("holes", "punched")]
+    paths = [mount.stored(name) for name in ("holes", "punched")]
     mount.unmount()
     code, report = inspect(mount.volume, paths[0])
     environment.cell("4 TiB of holes", (VERIFIED, 1 << 42, True, ["HOLES"]),
@@ -284,7 +280,7 @@ def test_holes_and_huge_files(environment):
     with open(big / "big", "wb") as file:
         for _ in range(300):
             file.write(pattern(1 << 20))
-    path = backing(big, "big")
+    path = big.stored("big")
     big.unmount()
     child = subprocess.Popen([binary(), "inspect", "--pages", "--recovery-file", mount.volume.code_file, path],
                              stdout=subprocess.PIPE, env=mount.volume.environment)
@@ -300,7 +296,7 @@ def test_crash_damage_is_no_damage(environment):
     mount = environment.mount()
     write_file(mount / "file", pattern(SIZE))
     sync(mount.path)
-    path = backing(mount, "file")
+    path = mount.stored("file")
     mount.crash()
     with open(path, "r+b") as file:
         file.seek(2 * PAGE)

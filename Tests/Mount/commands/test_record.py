@@ -20,11 +20,6 @@ def as_user_lowers(path, user):
     harness.run("setpriv", f"--reuid={user}", "--clear-groups", "setfattr", "-n", "user.protection", "-v", "none", path)
 
 
-def store_path(mount, name):
-    """Where a file of a mount is in the volume's directory."""
-    return mount.command("path", mount / name).stdout.strip()
-
-
 def test_session(environment):
     journal = Journal()
     volume = environment.volume()
@@ -119,7 +114,7 @@ def test_session(environment):
     environment.cell("no name, path, content or secret", [], told)
     environment.cell("the volume", {made["uuid"]}, {dict(one)["PROTECTFS_VOLUME"] for one in journal.all()})
     numbers = {(dict(one)["PROTECTFS_EVENT"], dict(one)["MESSAGE_ID"], dict(one)["PRIORITY"]) for one in journal.all()}
-    with open(os.path.join(harness.REPOSITORY, "docs/administration.md"), encoding="utf-8") as file:
+    with open(os.path.join(harness.REPOSITORY, "docs/use/administration.md"), encoding="utf-8") as file:
         page = file.read()
     environment.cell("each MESSAGE_ID and PRIORITY is documented", [], [
         one for one in numbers if f"| `{one[0]}` | `{one[1]}` | {one[2]} |" not in page])
@@ -172,7 +167,7 @@ def test_tampering(environment):
     for name in names:
         harness.write_file(mount / name, harness.pattern(3 * harness.PAGE))
     inodes = {str(os.stat(mount / name).st_ino) for name in names}
-    places = [store_path(mount, name) for name in names]
+    places = [mount.stored(name) for name in names]
     mount.unmount()
     for place in places:
         with open(place, "r+b") as file:

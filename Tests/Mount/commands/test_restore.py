@@ -1,4 +1,4 @@
-"""The examples of docs/restore.md, word for word: whole volumes, a keybag, and one file from a snapshot of before a passphrase change."""
+"""The examples of docs/use/restore.md, word for word: whole volumes, a keybag, and one file from a snapshot of before a passphrase change."""
 
 import os
 import re
@@ -25,7 +25,7 @@ protectfs() {
 
 def blocks(begin, end, count):
     """The blocks of commands between two headings of the document, in order."""
-    with open(os.path.join(REPOSITORY, "docs/restore.md"), encoding="utf-8") as file:
+    with open(os.path.join(REPOSITORY, "docs/use/restore.md"), encoding="utf-8") as file:
         text = file.read()
     text = text[text.index(f"\n## {begin}\n"):text.index(f"\n## {end}\n") if end else None]
     found = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)

@@ -1,4 +1,4 @@
-"""The examples of docs/restore.md for a whole volume and for its keybag, word for word, on machines that know the volume or not."""
+"""The examples of docs/use/restore.md for a whole volume and for its keybag, word for word, on machines that know the volume or not."""
 
 import os
 import shutil

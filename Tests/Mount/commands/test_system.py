@@ -8,6 +8,9 @@ import stat
 from harness import CLASSES, REPOSITORY, Skip, binary, get_class, mount_table, run, wait_until, write_file
 
 INSTALL = os.path.join(REPOSITORY, "mount-scripts", "install")
+# The manual pages, below the prefix.
+MANUALS = {f"share/man/man{name[-1]}/{name}": 0o644
+           for name in ("protectfs.1", "protectfs-mount.1", "protectfs-fsck.1", "protectfs-credentials.7")}
 # The window for desktops, below the prefix.
 WINDOW = {
     "bin/protectfs-tray": 0o755,
@@ -20,9 +23,8 @@ WINDOW = {
        for name in ("locked", "unlocked", "other", *CLASSES.values())},
 }
 INSTALLED = {
-    **{f"usr/local/{path}": mode for path, mode in WINDOW.items()},
+    **{f"usr/local/{path}": mode for path, mode in {**MANUALS, **WINDOW}.items()},
     "usr/local/bin/protectfs": 0o755,
-    "usr/local/share/man/man1/protectfs.1": 0o644,
     "usr/local/share/bash-completion/completions/protectfs": 0o644,
     "usr/local/share/zsh/site-functions/_protectfs": 0o644,
     "usr/local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
@@ -64,7 +66,7 @@ def test_install(environment):
     destination = install(environment)
     environment.cell("[files and modes]", INSTALLED, files(destination))
     for name, source in (("usr/local/bin/protectfs", binary()),
-                         ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "protectfs.1"))):
+                         ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "man", "protectfs.1"))):
         environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
     for name in ("sbin/mount.fuse.protectfs", "sbin/umount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
                  "usr/local/lib/systemd/user/protectfs-agent.service", "usr/local/lib/systemd/user/protectfs-secrets@.service",
@@ -124,8 +126,8 @@ def test_install_elsewhere(environment):
     done = script_of_user(home, "--no-build")
     environment.cell("[home: what is left out]", True, "mount.fuse.protectfs" in done.stderr)
     environment.cell("[home: files]", {
-        **{f".local/{path}": mode for path, mode in WINDOW.items()},
-        ".local/bin/protectfs": 0o755, ".local/share/man/man1/protectfs.1": 0o644,
+        **{f".local/{path}": mode for path, mode in {**MANUALS, **WINDOW}.items()},
+        ".local/bin/protectfs": 0o755,
         ".local/share/bash-completion/completions/protectfs": 0o644, ".local/share/zsh/site-functions/_protectfs": 0o644,
         ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644, ".local/share/SiriKali/backends/protectfs.json": 0o644,
         ".local/share/systemd/user/protectfs@.service": 0o644,

@@ -80,7 +80,7 @@ def test_interrupted_inspect(environment):
     """inspect shows what it can without a passphrase, but nothing after ^C."""
     mount = environment.mount()
     harness.write_file(mount / "file", b"content")
-    stored = mount.command("path", mount / "file").stdout.strip()
+    stored = mount.stored("file")
     mount.unmount()
     code, shown, _ = at_terminal(["inspect", stored], mount.volume.environment, [("Passphrase of", "\x03")])
     environment.cell("ended, and nothing shown", (-signal.SIGINT, False), (code, "Object" in shown))

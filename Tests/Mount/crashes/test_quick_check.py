@@ -13,7 +13,7 @@ from opens import opened_below
 from state_refusals import fill, small_directory
 
 CLEAN, ERRORS = 0, 4
-#: The place of the first entry in a list of changed files, and the length of an entry (docs/volume-format.md, section 4.2).
+#: The place of the first entry in a list of changed files, and the length of an entry (docs/judge/volume-format.md, section 4.2).
 ENTRIES, ENTRY, ROOM = 128, 16, 4096
 
 
@@ -28,9 +28,9 @@ def lists(volume):
     return sorted(glob.glob(os.path.join(states.directory(volume), "*.changed-*")))
 
 
-def below(mount, name):
+def inode_below(mount, name):
     """The inode number of a file in the store."""
-    return os.stat(mount.command("path", mount / name).stdout.rstrip("\n")).st_ino
+    return os.stat(mount.stored(name)).st_ino
 
 
 def filled(environment, count=40, length=3 * PAGE):
@@ -96,7 +96,7 @@ def test_reads_what_was_changed(environment):
     # In three directories, as the files beside many changed ones are listed ahead.
     for number, (name, change) in enumerate({**changes, **others}.items()):
         path = ("one", "two", "three")[number % 3] + f"/{number}"
-        inode = below(mount, path)
+        inode = inode_below(mount, path)
         change(mount / path)
         cells[name] = inode
         if name in changes:
@@ -104,7 +104,7 @@ def test_reads_what_was_changed(environment):
     for name in ("new", "new directory/new", "empty"):
         os.makedirs(os.path.dirname(mount / name), exist_ok=True)
         write_file(mount / name, b"" if name == "empty" else b"new")
-        wanted.add(below(mount, name))
+        wanted.add(inode_below(mount, name))
     harness.sync(volume.path)
     mount.crash()
     with opened_below(volume.path) as opened:
@@ -147,7 +147,7 @@ def crash(environment, volume, grown, new):
     mount = environment.mount(volume)
     write_file(mount / grown, os.urandom(8 * PAGE), os.O_APPEND)
     write_file(mount / new, os.urandom(8 * PAGE))
-    inodes = below(mount, grown), below(mount, new)
+    inodes = inode_below(mount, grown), inode_below(mount, new)
     mount.crash()
     for inode in inodes:
         lose_page(volume, inode, 5)
@@ -158,7 +158,7 @@ def test_mends_and_closes(environment):
     """The damage of a crash is mended. Damage of a file that was not being changed is neither mended nor accepted."""
     volume, _ = crashed(environment)
     mount = environment.mount(volume, options=["ro"])
-    old = below(mount, "three/3")
+    old = inode_below(mount, "three/3")
     mount.unmount()
     cut_off(volume, old)
     code, report = check(volume, "--quick")
@@ -298,7 +298,7 @@ def test_leftovers(environment):
             os.symlink("t" * 4000, mount / f"{name} {others}")
         os.setxattr(mount / "one/7", "user.long", os.urandom(3000))
         os.setxattr(mount / "three", "user.long", os.urandom(3000))
-        link = mount.command("path", mount / f"gone {others}").stdout.rstrip("\n")
+        link = mount.stored(f"gone {others}")
         harness.sync(volume.path)
         mount.crash()
         # As if the crash had come before the link's object was removed with it.
@@ -330,7 +330,7 @@ def test_shared(environment):
     volume = filled(environment)
     mount = environment.mount(volume, options=["shared"])
     write_file(mount / "one/7", os.urandom(8 * PAGE), os.O_APPEND)
-    inode = below(mount, "one/7")
+    inode = inode_below(mount, "one/7")
     mount.crash()
     environment.cell("no list", [], lists(volume))
     lose_page(volume, inode, 5)
@@ -344,7 +344,7 @@ def test_nothing_known(environment):
     volume, _ = crashed(environment)
     os.unlink(states.path(volume))
     # Without the state file the check's session gets its number from the time in seconds, which must not be that of the crashed
-    # one (docs/volume-format.md, 4.1). Sessions of the same second before it have numbers that run ahead of the time.
+    # one (docs/judge/volume-format.md, 4.1). Sessions of the same second before it have numbers that run ahead of the time.
     time.sleep(4)
     done = protectfs("fsck", "-n", "--quick", "--recovery-file", volume.code_file, volume.path, env=volume.environment, ok=False)
     environment.cell("it says so", True, "everything is read" in done.stdout)
@@ -360,7 +360,7 @@ def test_no_room_for_a_list(environment):
     with small_directory(volume, "64k"):
         mount = environment.mount(volume)
         write_file(mount / "one/7", os.urandom(8 * PAGE), os.O_APPEND)
-        inode = below(mount, "one/7")
+        inode = inode_below(mount, "one/7")
         mount.crash()
         environment.cell("no list", [], lists(volume))
         lose_page(volume, inode, 5)
@@ -378,7 +378,7 @@ def test_the_directory_becomes_full_or_read_only(environment):
             write_file(mount / "two/new", b"new")
             spoil(place)
             write_file(mount / "one/7", os.urandom(8 * PAGE), os.O_APPEND)
-            inode = below(mount, "one/7")
+            inode = inode_below(mount, "one/7")
             harness.sync(mount.path)
             mount.crash()
             with contextlib.suppress(FileNotFoundError):

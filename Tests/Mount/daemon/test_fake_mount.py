@@ -93,7 +93,7 @@ def test_root(environment):
         volume = environment.volume()
         mount = environment.mount(volume)
         write_file(mount / "file", b"x")
-        backing = mount.command("path", mount / "file").stdout.strip()
+        backing = mount.stored("file")
         mount.unmount()
         with FakeMount(environment, volume.path, mode) as fake:
             def cell(name, code, *words, told="", asked=()):
@@ -256,7 +256,7 @@ def test_hanging_mount(environment):
     prepare(environment, allows_other=True)
     mount = environment.mount()
     write_file(mount / "file", b"x")
-    backing = mount.command("path", mount / "file").stdout.strip()
+    backing = mount.stored("file")
     for store in (mount.volume.path, None):
         for word in ("listens", "deaf"):
             with FakeMount(environment, store, "mute", "hang", word) as fake:

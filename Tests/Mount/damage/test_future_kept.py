@@ -111,7 +111,7 @@ def test_names_that_do_not_verify(environment):
 
 
 def test_removed_by_hand(environment):
-    """`rm -r` in the mount keeps directories with something newer. docs/protectfs.1 says how to remove them."""
+    """`rm -r` in the mount keeps directories with something newer. docs/man/protectfs.1 says how to remove them."""
     mount = environment.mount()
     for name in ("record", "reserved"):
         os.mkdir(mount / name)
@@ -125,7 +125,7 @@ def test_removed_by_hand(environment):
     environment.cell("rm -r in the mount", (True, True), tuple(
         harness.run("rm", "-rf", mount / name, ok=False).returncode != 0 and os.path.isdir(mount / name)
         for name in ("record", "reserved")))
-    places = [mount.command("path", mount / name).stdout.removesuffix("\n") for name in ("record", "reserved")]
+    places = [mount.stored(name) for name in ("record", "reserved")]
     mount.unmount()
     for place in places:
         shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""Epochs on real mounts: they rise, info shows them, and they can run out (docs/volume-format.md, section 6.2)."""
+"""Epochs on real mounts: they rise, info shows them, and they can run out (docs/judge/volume-format.md, section 6.2)."""
 
 import json
 import os

@@ -186,7 +186,7 @@ def test_damaged_header(environment):
     mount = environment.mount(volume)
     write_file(mount / "file", b"content" * 1000)
     write_file(mount / "other", b"other")
-    store = mount.command("path", mount / "file").stdout.rstrip("\n")
+    store = mount.stored("file")
     mount.unmount()
     whole = read_file(store)
     write_file(store, whole[:20] + bytes([whole[20] ^ 1]) + whole[21:], os.O_TRUNC)

@@ -1,4 +1,4 @@
-"""A program in a package of its own that depends on this one, as docs/porting.md shows it; and the import check."""
+"""A program in a package of its own that depends on this one, as docs/program/porting.md shows it; and the import check."""
 
 import os
 import re
@@ -19,7 +19,7 @@ func bypass(_ url: URL) throws { try Data("bypassed".utf8).write(to: url, option
 
 
 def manifest():
-    with open(os.path.join(REPOSITORY, "docs", "porting.md"), encoding="utf-8") as file:
+    with open(os.path.join(REPOSITORY, "docs", "program", "porting.md"), encoding="utf-8") as file:
         found = [block for block in re.findall(r"^```swift\n(.*?)^```$", file.read(), re.M | re.S)
                  if "import PackageDescription" in block]
     assert len(found) == 1, found
@@ -44,7 +44,7 @@ class Package:
         self.make()
 
     def make(self):
-        """The package of docs/porting.md beside this one."""
+        """The package of docs/program/porting.md beside this one."""
         self.write("Package.swift", manifest())
         os.symlink(REPOSITORY, os.path.join(self.base, "protectfs"))
 
@@ -92,7 +92,7 @@ class Package:
 
 
 class Copy(Package):
-    """docs/template, as a developer would copy it, with this package as a repository that has the tag of its version."""
+    """docs/program/template, as a developer would copy it, with this package as a repository that has the tag of its version."""
 
     target = "notes-app"
 
@@ -106,7 +106,7 @@ class Copy(Package):
             if os.path.exists(os.path.join(REPOSITORY, path)):
                 os.makedirs(os.path.join(repository, os.path.dirname(path)), exist_ok=True)
                 shutil.copy2(os.path.join(REPOSITORY, path), os.path.join(repository, path))
-        shutil.copytree(os.path.join(REPOSITORY, "docs/template"), self.path)
+        shutil.copytree(os.path.join(REPOSITORY, "docs/program/template"), self.path)
         with open(os.path.join(self.path, "Package.swift"), encoding="utf-8") as file:
             text = file.read()
         self.version = re.search(r'from: "(.*?)"', text)[1]
@@ -118,7 +118,7 @@ class Copy(Package):
 
 
 def test_outside_package(environment):
-    """The manifest of docs/porting.md names products that there are. With --mode full its package is built and checked, too."""
+    """The manifest of docs/program/porting.md names products that there are. With --mode full its package is built and checked, too."""
     if run("which", "swift", ok=False).returncode != 0:
         raise Skip("there is no swift")
     package = Package(environment)

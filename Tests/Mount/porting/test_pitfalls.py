@@ -1,4 +1,4 @@
-"""The pitfalls of docs/porting.md, each on a mount that is locked while the program runs."""
+"""The pitfalls of docs/program/porting.md, each on a mount that is locked while the program runs."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What docs/porting.md says of Foundation on Linux: each finding by a small program that uses Foundation alone.
+"""What docs/program/porting.md says of Foundation on Linux: each finding by a small program that uses Foundation alone.
 
 A cell that fails here may be good news: a newer Foundation does it, and the document and the library can be shorter.
 """

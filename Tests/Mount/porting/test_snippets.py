@@ -57,7 +57,7 @@ def snippets(path, text):
 
 
 def documents():
-    places = ["README.md", "docs/*.md", "Sources/FileProtection/**/*.md", "Sources/FileProtection/**/*.swift",
+    places = ["README.md", "docs/**/*.md", "Sources/FileProtection/**/*.md", "Sources/FileProtection/**/*.swift",
               "Sources/UIKitCompat/**/*.swift", "Sources/Secrets/**/*.swift", "Sources/VolumeControl/**/*.swift"]
     for place in places:
         for path in sorted(glob.glob(os.path.join(REPOSITORY, place), recursive=True)):
@@ -97,7 +97,7 @@ def compiled(environment, sources):
 def test_snippets(environment):
     found = [snippet for path, text in documents() for snippet in snippets(path, text)]
     seen = {path: sum(snippet.path == path for snippet in found) for path in {snippet.path for snippet in found}}
-    for path in ("docs/porting.md", "docs/protected-data.md", "docs/secrets.md", "docs/volume-control.md"):
+    for path in ("docs/program/porting.md", "docs/program/protected-data.md", "docs/use/secrets.md", "docs/program/volume-control.md"):
         environment.cell(f"[{path} has snippets]", True, seen.get(path, 0) > 0)
     works, said = compiled(environment, [PRELUDE] + [snippet.source(number) for number, snippet in enumerate(found)])
     errors = sorted(set(re.findall(r"^\S+:\d+:\d+: error: .*", said, re.M))) or [said[-2000:]]
@@ -120,7 +120,7 @@ def test_broken_snippets(environment):
     environment.cell("[a comment]", (False, True), (works, "a.swift:4:" in said))
 
 
-# The rule of import in docs/porting.md, by what the compiler makes of it: (imports, whether it compiles).
+# The rule of import in docs/program/porting.md, by what the compiler makes of it: (imports, whether it compiles).
 IMPORTS = {
     "FileProtection": True,
     "UIKitCompat": True,

@@ -13,7 +13,7 @@ import harness
 from namespaces import open_fuse_to_everyone
 
 SCRIPT = os.path.join(harness.REPOSITORY, "mount-scripts/measure/benchmark")
-PUBLISHED = os.path.join(harness.REPOSITORY, "docs/benchmarks")
+PUBLISHED = os.path.join(harness.REPOSITORY, "docs/judge/benchmarks")
 SMALL = ("--quick", "--size", "8", "--copy", "8", "--files", "20", "--many", "50", "--seconds", "0.1")
 # Rows whose programs a test machine may not have.
 NEEDS = {"make": ("make", "cc"), "git-clone": ("git",), "git-status-cold": ("git",), "git-status-warm": ("git",)}
@@ -133,8 +133,8 @@ def test_as_an_ordinary_user(environment):
 
 def test_published(environment):
     """The tables of the documents are those of the published results."""
-    for kind, results, document in (("readme", "results.json", "README.md"), ("document", "results.json", "docs/benchmarks/README.md"),
-                                    ("document", "root/results.json", "docs/benchmarks/root/README.md")):
+    for kind, results, document in (("readme", "results.json", "README.md"), ("document", "results.json", "docs/judge/benchmarks/README.md"),
+                                    ("document", "root/results.json", "docs/judge/benchmarks/root/README.md")):
         table = harness.run(SCRIPT, "--show", os.path.join(PUBLISHED, results), "--markdown", kind).stdout.strip()
         with open(os.path.join(harness.REPOSITORY, document), encoding="utf-8") as file:
             environment.cell(f"[{document}] its tables", True, table in file.read())

@@ -154,7 +154,7 @@ def test_set_id(environment):
     theirs, ours = set_id(below, target, GROUP), set_id(mount / "place", target, GROUP)
     wrong = [f"{key}: {ours[key]} / {theirs[key]}" for key in theirs if ours[key] != theirs[key] and not is_known(key)]
     environment.cell("[cases that differ]", (0, []), (len(wrong), wrong[:8]))
-    # docs/compatibility.md has a line for these. One that differs no more is to be taken out there.
+    # docs/use/compatibility.md has a line for these. One that differs no more is to be taken out there.
     known = {key for key in theirs if is_known(key) and ours[key] != theirs[key]}
     environment.cell("[the known difference is there]", True, bool(known))
 

@@ -183,6 +183,10 @@ class Mount:
     def command(self, *words, **more):
         return protectfs(*words, env=self.volume.environment, **more)
 
+    def stored(self, name):
+        """Where a file of the mount is in the volume's directory."""
+        return self.command("path", self / name).stdout.removesuffix("\n")
+
     def lock(self, *words):
         return self.command("lock", *words, self.path)
 
@@ -299,7 +303,7 @@ def told():
 
 
 def runtime_directory():
-    """Where mounts of this user make their control sockets (docs/control-protocol.md)."""
+    """Where mounts of this user make their control sockets (docs/program/control-protocol.md)."""
     user = os.geteuid()
     if user == 0:
         return "/run/protectfs"

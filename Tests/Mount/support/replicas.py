@@ -7,7 +7,7 @@ import subprocess
 import harness
 import lanes
 
-# What a volume needs that several machines write (docs/scaling.md): its caches do not know of other machines' changes, and a
+# What a volume needs that several machines write (docs/use/scaling.md): its caches do not know of other machines' changes, and a
 # machine would keep a file to itself for a second after each write.
 SHARED = ("performance.quick-read", "performance.io-cache", "performance.read-ahead", "performance.stat-prefetch",
           "performance.open-behind", "performance.write-behind", "performance.readdir-ahead", "cluster.eager-lock")

@@ -1,6 +1,6 @@
 """Everyday saves by real programs: the files that each leaves, their classes, and the steps of the save.
 
-Run alone, it prints the table of docs/saves.md:  python3 Tests/Mount/support/saves.py
+Run alone, it prints the table of docs/use/saves.md:  python3 Tests/Mount/support/saves.py
 """
 
 import ctypes
@@ -277,7 +277,7 @@ class Row:
 
     @property
     def line(self):
-        """The row of docs/saves.md."""
+        """The row of docs/use/saves.md."""
         def cell(classes):
             return ", ".join(f"`{name}` {letter}" for name, letter in classes.items())
         return f"| {self.name} | {self.how} | {cell(self.without)} | {cell(self.after)} |"

@@ -1,4 +1,4 @@
-"""State files as bytes: what a test changes in them (docs/volume-format.md, section 4.1)."""
+"""State files as bytes: what a test changes in them (docs/judge/volume-format.md, section 4.1)."""
 
 import glob
 import hashlib
@@ -54,7 +54,7 @@ def changed(data, fields=None, tlvs=None, rest=b""):
 
 
 def changed_list(uuid, epoch, began, inodes, length=128 + 16 * 4096):
-    """A list of changed files (docs/volume-format.md, section 4.2)."""
+    """A list of changed files (docs/judge/volume-format.md, section 4.2)."""
     fields = (b"PFSCHNG1" + little(VERSION, 2) + bytes(2) + little(length, 4) + uuid + little(epoch, 4) + bytes(4)
               + little(began, 8) + bytes(48))
     head = hashlib.blake2b(fields, digest_size=HASH).digest()

@@ -1,4 +1,4 @@
-// What Foundation on Linux does by itself, a small program for each finding of docs/porting.md: `porting-linux NAME
+// What Foundation on Linux does by itself, a small program for each finding of docs/program/porting.md: `porting-linux NAME
 // DIRECTORY`. `downloadTask` takes its address from the variable ADDRESS. No file here imports FileProtection.
 
 // protectfs: plain Foundation: what it does without this library is what is shown

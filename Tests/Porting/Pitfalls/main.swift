@@ -1,4 +1,4 @@
-// Pitfalls of docs/porting.md, one at a time: opens a file, waits for a line while the mount is locked, goes on.
+// Pitfalls of docs/program/porting.md, one at a time: opens a file, waits for a line while the mount is locked, goes on.
 
 import FileProtection
 

@@ -1,4 +1,4 @@
-"""An independent reader of protectfs volumes, written from docs/volume-format.md alone."""
+"""An independent reader of protectfs volumes, written from docs/judge/volume-format.md alone."""
 
 from .keybag import Keybag, Keys
 from .late import Late, LateKeys

@@ -105,7 +105,7 @@ def readme(results):
 
 
 def document(results):
-    """The tables of docs/benchmarks, without the text around them."""
+    """The tables of docs/judge/benchmarks, without the text around them."""
     parts = ["### Speed of protectfs divided by that of the others\n\n" + markdown(all_ratios(results))]
     for heading, figure, has_units in (("Speed", "rate", True), ("CPU seconds of the daemon per GiB", "cpuSecondsPerGiB", False),
                                        ("CPU seconds of the daemon in a row", "cpuSeconds", False),

@@ -1,0 +1,36 @@
+// The parts of `protectfs help credentials`: options that many commands share.
+
+/// A part of the page about options that give a credential.
+enum CredentialPart: String, CaseIterable, Sendable {
+    /// What opens an existing volume.
+    case opening = "Open a volume"
+    /// Where the device key is.
+    case deviceKey = "Device key"
+    /// What a slot is made of.
+    case new = "A new passphrase or PIN"
+
+    /// What the page says above the options.
+    static let introduction = [
+        """
+        Without these options a command asks for the passphrase on the terminal. At most one of those that open a volume can \
+        be given, with the options of its PIN.
+        """,
+        """
+        A passphrase works only together with the device key, a file of 32 bytes outside the volume, and so does a TPM. A \
+        portable passphrase, the recovery code, a recipient's private key and a security key work without it.
+        """,
+        """
+        Secrets come from the terminal, the first line of a file, or the first line of what a command prints. They are never \
+        taken from arguments or the environment.
+        """,
+    ]
+
+    /// The options of this part, each once, in the order of the commands that take them.
+    var options: [Option] {
+        var names: Set<String> = []
+        return Command.all.flatMap(\.options).filter { $0.credential == self && names.insert($0.name).inserted }
+    }
+
+    /// The commands that take at least one of them.
+    var commands: [Command] { Command.all.filter { $0.options.contains { $0.credential == self } } }
+}
