@@ -27,12 +27,16 @@ let withThreads = [
 // What mount-scripts/run-tests builds: unit tests ("all"), those with the fuzzing program ("address"), those with threads ("thread").
 let choice = Context.environment["PROTECTFS_TESTS"]
 
+/// A module, and its unit tests unless it is `untested`: then mount tests run its code.
 func module(
     _ name: String, uses dependencies: [String] = [], tests support: [String] = [], with settings: [SwiftSetting] = [],
-    threads: [String]? = nil
+    threads: [String]? = nil, untested: Bool = false
 ) -> [Target] {
-    [
-        .target(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict + settings),
+    let target = Target.target(
+        name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict + settings)
+    if untested { return [target] }
+    return [
+        target,
         .testTarget(
             name: name + "Tests",
             dependencies: ([name] + dependencies + support).map { .byName(name: $0) },
@@ -103,6 +107,10 @@ let modules: [[Target]] = [
     module("SecurityKey", uses: ["CFido2", "CLibrary", "SodiumKit", "VolumeFormat", "HostSystem"]),
     module("DBus", uses: ["CLibrary", "CSystemd", "HostSystem"]),
     module("SecretStore", uses: ["CLibrary", "SodiumKit", "VolumeFormat", "HostSystem"]),
+    // The rooms of the program `protectfs`.
+    module(
+        "CommandSupport", uses: ["CLibrary", "Control", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem"],
+        untested: true),
 ]
 
 // For programs that steer mounts: windows, agents, the agent of this package. It needs no Foundation.
@@ -122,7 +130,7 @@ let command: [Target] = [
         dependencies: [
             "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
             "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
-            "SecurityKey", "SecretStore", "PassphraseStrength",
+            "SecurityKey", "SecretStore", "PassphraseStrength", "CommandSupport",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
@@ -155,7 +163,7 @@ let fuzzing: [Target] =
             name: "fuzz",
             dependencies: [
                 "CLibFuzzer", "MemoryStore", "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore",
-                "ProtectedVolume", "FuseFrontend", "Control",
+                "ProtectedVolume", "FuseFrontend", "Control", "CommandSupport",
             ],
             path: "Tests/Fuzz", exclude: ["CLibFuzzer", "regressions"], swiftSettings: strict,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),

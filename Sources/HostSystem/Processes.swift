@@ -4,6 +4,14 @@ import CLibrary
 
 /// Facts of processes that this process may see.
 package enum Processes {
+    /// The path of this program's file. Starting /proc/self/exe itself would give the daemon the name "exe".
+    package static func ownProgram() throws(SystemError) -> HostPath {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
+        guard count > 0 else { throw .last("readlink", "/proc/self/exe") }
+        return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })
+    }
+
     /// The name of a process or thread, without characters that change a terminal; nil if it cannot be seen.
     package static func name(of process: Int32) -> String? {
         guard process > 0, let bytes = try? readFile(HostPath("/proc/\(process)/comm")) else { return nil }

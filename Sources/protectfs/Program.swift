@@ -1,6 +1,7 @@
 // The entry point: finds the command, runs it, and prints the one line of an error.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import SodiumKit
 

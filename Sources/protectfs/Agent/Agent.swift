@@ -1,6 +1,7 @@
 // The loop of `protectfs agent`: waits for signals and the end of the user's sessions, and has mounts locked. Nothing here waits for a bus.
 
 import CLibrary
+import CommandSupport
 import DBus
 import HostSystem
 

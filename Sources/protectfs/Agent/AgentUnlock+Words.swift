@@ -1,5 +1,6 @@
 // The options of `protectfs unlock` for what the configuration says of unlocking.
 
+import CommandSupport
 import HostSystem
 
 extension AgentUnlock {

@@ -1,5 +1,6 @@
 // The user's bus: screen savers, and notifications. It has a thread of its own, because a desktop that hangs must delay no lock.
 
+import CommandSupport
 import DBus
 import HostSystem
 

@@ -1,5 +1,6 @@
 // What logind says about the user's sessions and the machine's sleep.
 
+import CommandSupport
 import DBus
 import HostSystem
 

@@ -1,6 +1,7 @@
 // Follows logind for the agent: locks and unlocks of the session, sleep and idle time. It has a thread of its own, as a bus may hang.
 
 import CLibrary
+import CommandSupport
 import DBus
 import HostSystem
 

@@ -1,6 +1,7 @@
 // Locks and unlocks the user's mounts for the agent, each in a thread of its own, as one that hangs must not keep the others open.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

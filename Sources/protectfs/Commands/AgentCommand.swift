@@ -1,5 +1,6 @@
 // `protectfs agent`.
 
+import CommandSupport
 import HostSystem
 
 extension Command {

@@ -1,5 +1,6 @@
 // The passphrases of other slots, which `keys rotate` asks for so that the slots keep the volume.
 
+import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit

@@ -1,6 +1,7 @@
 // `protectfs class set`: through the attributes of the mount, or through its daemon where files get new keys.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import VolumeFormat

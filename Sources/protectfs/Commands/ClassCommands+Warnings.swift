@@ -1,5 +1,6 @@
 // The warnings of `class list` and `class set` about files whose class differs from that of new files beside them.
 
+import CommandSupport
 import HostSystem
 import VolumeFormat
 

@@ -1,6 +1,7 @@
 // `protectfs class get`, `class set` and `class list`: protection classes through the attributes of the mount.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import VolumeFormat

@@ -1,5 +1,6 @@
 // The type of a command, and the table of all commands.
 
+import CommandSupport
 import HostSystem
 
 /// One command of the program, or one of several under a word, such as `class get`.

@@ -1,5 +1,6 @@
 // `protectfs config`: checks the configuration files, and shows what is in force.
 
+import CommandSupport
 import Control
 import HostSystem
 

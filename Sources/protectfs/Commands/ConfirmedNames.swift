@@ -1,6 +1,7 @@
 // The names that the user confirms for `fsck --repair`: one by one, as a list in a file, or when asked.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import ProtectedVolume
 

@@ -1,5 +1,6 @@
 // Asks the daemons of several mounts at the same time: one may be a program of any user, and must keep no other one waiting.
 
+import CommandSupport
 import Control
 import HostSystem
 

@@ -1,6 +1,7 @@
 // The report of `erase`: what was done to each file. It claims that nothing is left only if that was checked.
 
 import BackingStore
+import CommandSupport
 import Control
 import HostSystem
 import ProtectedVolume

@@ -1,6 +1,7 @@
 // The output of `fsck`: findings as they come, progress with an estimate on a terminal, and a summary, or all of it as JSON.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import ProtectedVolume

@@ -1,5 +1,6 @@
 // What `fsck` says of a check that continues an interrupted one, or can be continued. `--json` prints the words.
 
+import CommandSupport
 import HostSystem
 import ProtectedVolume
 import VolumeFormat

@@ -1,5 +1,6 @@
 // The help texts: of the program, of a command, and of the commands under a word.
 
+import CommandSupport
 import FuseFrontend
 import HostSystem
 
@@ -142,9 +143,13 @@ enum Help {
     }
 }
 
-extension String {
-    /// Padded with spaces to `width` characters.
-    func padded(to width: Int) -> String {
-        count >= width ? self : self + String(repeating: " ", count: width - count)
+extension CredentialPart {
+    /// The options of this part, each once, in the order of the commands that take them.
+    var options: [Option] {
+        var names: Set<String> = []
+        return Command.all.flatMap(\.options).filter { $0.credential == self && names.insert($0.name).inserted }
     }
+
+    /// The commands that take at least one of them.
+    var commands: [Command] { Command.all.filter { $0.options.contains { $0.credential == self } } }
 }

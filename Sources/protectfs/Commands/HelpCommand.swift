@@ -1,5 +1,6 @@
 // `protectfs help`: explains commands, and prints the table of them for scripts.
 
+import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem

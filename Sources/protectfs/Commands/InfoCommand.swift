@@ -1,6 +1,7 @@
 // `protectfs info`: shows the facts of a volume without unlocking it.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,5 +1,6 @@
 // What `info` shows of the keybag itself: its format, features, writer and generations, and what opens it.
 
+import CommandSupport
 import Control
 import Keybag
 import VolumeFormat

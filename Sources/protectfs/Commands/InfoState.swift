@@ -1,5 +1,6 @@
 // What `info` shows of this machine's state file: its path, the epochs, and which crash damage is tolerated.
 
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

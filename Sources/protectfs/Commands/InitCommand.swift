@@ -1,5 +1,6 @@
 // `protectfs init`: makes a volume, its device key and its recovery code, or nothing at all.
 
+import CommandSupport
 import Control
 import BackingStore
 import CLibrary

@@ -2,6 +2,7 @@
 
 import BackingStore
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

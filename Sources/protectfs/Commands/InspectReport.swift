@@ -1,6 +1,7 @@
 // The report of `inspect`, for people and as JSON. Pages are written as they come, so a file of any size needs little memory.
 
 import BackingStore
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

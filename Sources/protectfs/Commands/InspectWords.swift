@@ -1,5 +1,6 @@
 // The words of `inspect` for classes, flags, pages, and the reasons why something is refused.
 
+import CommandSupport
 import Control
 import HostSystem
 import ProtectedVolume

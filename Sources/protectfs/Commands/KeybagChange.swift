@@ -1,6 +1,7 @@
 // Code shared by the commands that change a keybag: opening it, changing a copy, and replacing it.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,5 +1,6 @@
 // `protectfs keys retire`: takes the class keys from before a rotation out of the keybag.
 
+import CommandSupport
 import HostSystem
 
 extension Command {

@@ -1,5 +1,6 @@
 // `protectfs lock`, `unlock` and `wait`.
 
+import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem

@@ -1,6 +1,7 @@
 // `protectfs mount` and `protectfs unmount`.
 
 import CLibrary
+import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem

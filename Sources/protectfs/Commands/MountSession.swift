@@ -1,6 +1,7 @@
 // Whether a mount that has ended has closed its session: its epochs are no longer open in the state file.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

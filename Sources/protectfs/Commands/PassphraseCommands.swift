@@ -1,6 +1,7 @@
 // `protectfs passphrase change`, `add`, `remove` and `list`.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

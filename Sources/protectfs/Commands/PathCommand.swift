@@ -1,6 +1,7 @@
 // `protectfs path`: shows where an object of a mount is in the store, and back.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import VolumeFormat

@@ -1,5 +1,6 @@
 // `protectfs recipient new` and `show`: the key pairs to which slots are encrypted.
 
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

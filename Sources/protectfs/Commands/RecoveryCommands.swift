@@ -1,6 +1,7 @@
 // `protectfs recovery new` and `use`.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,6 +1,7 @@
 // `protectfs mount -o remount,…`, for mount(8): changes the kernel's flags of a mount that exists.
 
 import CLibrary
+import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem

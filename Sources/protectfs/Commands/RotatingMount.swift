@@ -1,5 +1,6 @@
 // The mount of a volume whose class keys change, as the command reaches it.
 
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

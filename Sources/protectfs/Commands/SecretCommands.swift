@@ -1,6 +1,7 @@
 // `protectfs secret set`, `get`, `list` and `delete`: small secrets as files of a mount.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import SecretStore

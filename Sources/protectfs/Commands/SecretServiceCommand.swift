@@ -1,5 +1,6 @@
 // `protectfs secret service`.
 
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

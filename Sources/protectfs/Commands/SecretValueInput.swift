@@ -1,6 +1,7 @@
 // Reads a secret for `secret set` from standard input, a file, or a terminal without echo.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import Keybag
 import SecretStore

@@ -1,5 +1,6 @@
 // `protectfs slot add`, `remove`, `list` and `test`: one family for everything that opens a volume.
 
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,5 +1,6 @@
 // `protectfs speed`: measures the ciphers of this machine.
 
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,6 +1,7 @@
 // `protectfs status` and `protectfs watch`.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,5 +1,6 @@
 // `protectfs version`.
 
+import CommandSupport
 import Control
 import HostSystem
 import VolumeFormat

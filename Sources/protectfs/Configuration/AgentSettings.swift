@@ -1,5 +1,6 @@
 // What the configuration files say to `protectfs agent`: which events lock a mount, and whether it is unlocked again.
 
+import CommandSupport
 import HostSystem
 
 /// Something that happens to a login and can lock a mount.

@@ -1,6 +1,7 @@
 // The two configuration files: where they are, and whose they must be.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 
 /// A configuration file. It need not exist.

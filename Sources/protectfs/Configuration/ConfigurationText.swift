@@ -1,5 +1,6 @@
 // The text of a configuration file: its keys and their values. docs/use/administration.md is for its readers.
 
+import CommandSupport
 import Control
 import HostSystem
 import SodiumKit

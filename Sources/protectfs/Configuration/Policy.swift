@@ -1,5 +1,6 @@
 // What the configuration files say: defaults, and rules that limit what may be chosen.
 
+import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem

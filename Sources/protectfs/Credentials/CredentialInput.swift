@@ -1,6 +1,7 @@
 // Reads passphrases and recovery codes from the terminal, a file or a command, but never from arguments or the environment.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import Keybag
 import PassphraseStrength

@@ -1,6 +1,7 @@
 // Passphrases from systemd: the credentials of a service, and questions that systemd-ask-password puts to a person.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import SodiumKit
 

@@ -1,6 +1,7 @@
 // The device key: 32 random bytes in a file outside the volume.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import SodiumKit
 import VolumeFormat

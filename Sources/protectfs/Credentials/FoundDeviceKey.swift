@@ -1,6 +1,7 @@
 // Finds the device key of a volume: the key on this machine that opens its keybag.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit

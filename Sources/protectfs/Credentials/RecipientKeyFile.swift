@@ -1,5 +1,6 @@
 // A recipient's keys in files and on the command line. The first line of a file is the key; the rest is for people.
 
+import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit

@@ -1,5 +1,6 @@
 // Security keys on the command line: finding the one that knows a slot, asking for its PIN, and saying what it waits for.
 
+import CommandSupport
 import HostSystem
 import Keybag
 import SecurityKey

@@ -1,6 +1,7 @@
 // Opens a volume with the TPM of the machine, and makes the TPM's part of a new slot. A PIN comes as a passphrase does.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit

@@ -1,6 +1,7 @@
 // Runs the TPM helper, a program of its own: the TPM's libraries copy secrets into their heap, and no other process has it.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import SodiumKit
 import VolumeFormat
@@ -108,7 +109,7 @@ struct TPM2Program {
     private func start() throws(CommandFailure) -> Run {
         var path = HostPath(Self.name)
         do throws(SystemError) {
-            path = try DaemonStart.ownPath().parent.parent.appending("libexec").appending(Self.name)
+            path = try Processes.ownProgram().parent.parent.appending("libexec").appending(Self.name)
             var toChild = try Pipe()
             var fromChild = try Pipe()
             guard let input = toChild.reading.take(), let request = toChild.writing.take(),

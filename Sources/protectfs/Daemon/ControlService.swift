@@ -1,6 +1,7 @@
 // The control socket of one mount, and the requests that it answers.
 
 import CLibrary
+import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem
@@ -48,8 +49,9 @@ final class ControlService: Sendable {
     private func serve() throws(CommandFailure) {
         let socket = try Self.checkPlace(mountPoint).appending(device)
         do throws(SystemError) {
-            try Descriptor(opening: Self.modeRecord(socket), O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
-                String(modeBefore, radix: 8))
+            let record = SystemPaths.modeRecord(beside: socket)
+            try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600)
+                .write(String(modeBefore, radix: 8))
             let server = try ControlServer(socket: socket, handler: handler, events: events, limits: Self.limits)
             try server.start()
             state.withLock { state in
@@ -95,9 +97,6 @@ final class ControlService: Sendable {
         return limits
     }
 
-    /// The file that keeps the mode of the bare mount point in case the daemon dies.
-    static func modeRecord(_ socket: HostPath) -> HostPath { socket.parent.appending("mode-\(socket.lastComponent)") }
-
     /// Ends all connections and removes the socket.
     func stop() {
         state.withLock { $0.isEnding = true }
@@ -105,7 +104,7 @@ final class ControlService: Sendable {
         watcher.withLock { $0.take() }?.join()
         let (servers, socket) = state.withLock { ($0.servers, $0.socket) }
         for server in servers { server.stop() }
-        let record = Self.modeRecord(socket)
+        let record = SystemPaths.modeRecord(beside: socket)
         _ = unsafe record.withCString { unsafe unlink($0) }
     }
 }

@@ -1,6 +1,7 @@
 // The daemon's log: standard error in the foreground, syslog otherwise.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 
 /// The destination of the daemon's log lines.

@@ -1,6 +1,7 @@
 // The daemon's report to the command that started it: one line through a pipe, either ready or the reason of the failure.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 
 /// The daemon's end of the report pipe. Empty in the foreground.

@@ -1,6 +1,7 @@
 // Starts the daemon, which is this program again, and waits for its report. The secrets are in a pipe.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit
@@ -17,7 +18,7 @@ enum DaemonStart {
             guard let reportReading = report.reading.take(), let reportWriting = report.writing.take(),
                 let secretReading = secret.reading.take(), let secretWriting = secret.writing.take()
             else { preconditionFailure("a new pipe has two ends") }
-            let program = try ownPath()
+            let program = try Processes.ownProgram()
             let arguments =
                 [Array("protectfs".utf8), Array("mount".utf8), Array("--started-by-mount".utf8)] + words.map(\.bytes)
             let child = try ChildProcess.start(
@@ -44,14 +45,6 @@ enum DaemonStart {
         } catch {
             throw .init(.failure, "the daemon could not be started")
         }
-    }
-
-    /// The path of the program's file. Starting /proc/self/exe itself would give the daemon the name "exe".
-    static func ownPath() throws(SystemError) -> HostPath {
-        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
-        guard count > 0 else { throw .last("readlink", "/proc/self/exe") }
-        return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })
     }
 
     /// Whether the pipes are there. Without this check the first files that this process opens would be taken for them.

@@ -1,6 +1,7 @@
 // The bare mount point. Checks whether it can be used, and makes it unwritable while it is mounted on.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 
 /// The directory that is mounted on, opened before the mount covers it.

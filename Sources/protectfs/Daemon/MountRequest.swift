@@ -1,6 +1,7 @@
 // The arguments of `protectfs mount`, checked as far as possible before anything is done.
 
 import CLibrary
+import CommandSupport
 import FuseFrontend
 import HostSystem
 import Keybag

@@ -1,6 +1,7 @@
 // How a mount ends: by a command, by a signal, or because someone else detached it.
 
 import CLibrary
+import CommandSupport
 import FuseFrontend
 import HostSystem
 import Keybag

@@ -1,6 +1,7 @@
 // The daemon's answer to the request `path`.
 
 import BackingStore
+import CommandSupport
 import Control
 import HostSystem
 import ProtectedVolume

@@ -1,6 +1,7 @@
 // A mount that answers, and its operations for the control socket, signals and the idle lock.
 
 import CLibrary
+import CommandSupport
 import Control
 import FuseBridge
 import FuseFrontend

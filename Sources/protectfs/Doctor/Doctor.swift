@@ -1,6 +1,7 @@
 // `protectfs doctor`: what on this machine gives plaintext away, or makes a mount weak, and what to do about it.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 

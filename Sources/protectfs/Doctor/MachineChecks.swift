@@ -1,6 +1,7 @@
 // What `doctor` looks at on the machine: where the memory of programs can end up, and limits.
 
 import CLibrary
+import CommandSupport
 import FuseFrontend
 import HostSystem
 import SodiumKit

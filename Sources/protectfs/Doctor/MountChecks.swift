@@ -1,6 +1,7 @@
 // What `doctor` looks at for one mount: its store, its keys, what a desktop has noted of its files, and its classes.
 
 import CLibrary
+import CommandSupport
 import Control
 import HostSystem
 import Keybag

@@ -1,6 +1,7 @@
 // Which class an imported file gets: the options --class of `import`.
 
 import BackingStore
+import CommandSupport
 import HostSystem
 import VolumeFormat
 

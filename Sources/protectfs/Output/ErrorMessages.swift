@@ -1,20 +1,15 @@
-// The messages for errors of the other modules: what went wrong, and what to do.
+// The messages for errors of a volume and its keys: what went wrong, and what to do.
 
 import BackingStore
 import CLibrary
+import CommandSupport
 import HostSystem
 import Keybag
 import ProtectedVolume
 import SodiumKit
 import VolumeFormat
 
-/// Turns the errors of the other modules into a command's failure.
-enum ErrorMessages {
-    /// A failed system call of the command itself.
-    static func system(_ error: SystemError, _ code: ExitCode = .failure) -> CommandFailure {
-        .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")
-    }
-
+extension ErrorMessages {
     /// Also the daemon's answer.
     static let wrongPassphrase = "wrong passphrase"
     /// A PIN that a TPM has refused.
@@ -31,33 +26,6 @@ enum ErrorMessages {
         return .init(.usage, "unknown class \"\(word)\"; use \(names) (or \(letters))")
     }
 
-    /// The directory of control sockets cannot be trusted.
-    static func runtime(_ error: RuntimeDirectoryError) -> CommandFailure {
-        let way = "remove it, or give it to this user"
-        return switch error {
-        case .missing:
-            .init(
-                .failure,
-                "there is no place for the control socket: neither /run/user/\(SystemPaths.user) nor a home directory of this account exists; set XDG_RUNTIME_DIR to a directory of your own with mode 0700, and keep it set for the commands that follow"
-            )
-        case .system(let error): system(error)
-        case .notADirectory(let path):
-            .init(.failure, "\(path): not a directory, so it cannot hold control sockets; \(way)")
-        case .foreign(let path, let owner):
-            .init(
-                .failure,
-                "\(path): belongs to user \(owner), who could impersonate the mount; \(way)")
-        case .open(let path):
-            .init(
-                .failure,
-                "\(path): other users can enter this directory of control sockets; run chmod 700 \(path.word)")
-        case .replaceable(let path):
-            .init(
-                .failure,
-                "\(path.parent): other users can replace the control sockets in it; run chmod go-w \(path.parent.word)")
-        }
-    }
-
     /// A primitive that cannot be trusted with data.
     static func primitive(_ error: SelfTestFailure) -> CommandFailure {
         switch error {
@@ -66,24 +34,6 @@ enum ErrorMessages {
             .init(
                 .unsupported,
                 "\(primitive) gives a wrong result on this machine, which would destroy data; nothing was done. Reinstall the library, and test the machine's memory and processor"
-            )
-        }
-    }
-
-    /// Not enough memory, or not enough locked memory.
-    static func memory(_ error: SodiumError) -> CommandFailure {
-        switch error {
-        case .lockLimit(let bytes):
-            .init(
-                .failure,
-                "the limit of locked memory (\(bytes / 1024) KiB) is too low to keep keys out of swap; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
-            )
-        case .outOfMemory: .init(.failure, "not enough memory")
-        case .invalidPublicKey: .init(.volume, "the keybag's public key is not valid; the keybag has been changed")
-        case .passwordHashMemory:
-            .init(
-                .unsupported,
-                "this machine has too little memory for the password hash of the passphrase; use the recovery code (--recovery-file)"
             )
         }
     }

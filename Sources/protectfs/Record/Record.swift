@@ -1,5 +1,6 @@
 // The record for administrators: what happens to volumes, as entries of the journal. docs/use/administration.md has the fields.
 
+import CommandSupport
 import HostSystem
 import Keybag
 import ProtectedVolume

@@ -1,6 +1,7 @@
 // The loop of `protectfs secret service`: answers calls on the session bus, and tells when the volume is locked or unlocked.
 
 import CLibrary
+import CommandSupport
 import Control
 import DBus
 import HostSystem

@@ -1,6 +1,7 @@
 // A volume whose keybag has been compared with this machine's record. Commands use the compared bytes.
 
 import BackingStore
+import CommandSupport
 import HostSystem
 import Keybag
 import ProtectedVolume

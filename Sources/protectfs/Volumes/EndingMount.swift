@@ -1,6 +1,7 @@
 // Waits for others that let go of the volume soon: a daemon that has lost its mount, and a command that changes the keys.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import VolumeFormat
 

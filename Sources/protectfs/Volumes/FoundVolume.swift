@@ -1,6 +1,7 @@
 // A volume found by its path: its directory and its keybag, which is not verified yet.
 
 import BackingStore
+import CommandSupport
 import HostSystem
 import Keybag
 import ProtectedVolume

@@ -1,6 +1,7 @@
 // What is in a volume's directory when its keybag cannot be used, and the command that puts one back.
 
 import BackingStore
+import CommandSupport
 import HostSystem
 import Keybag
 import ProtectedVolume

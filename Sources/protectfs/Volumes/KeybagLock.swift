@@ -1,6 +1,7 @@
 // A lock that lets one command at a time change the keybag of a volume.
 
 import CLibrary
+import CommandSupport
 import HostSystem
 import ProtectedVolume
 import VolumeFormat

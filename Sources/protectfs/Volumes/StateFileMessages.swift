@@ -1,5 +1,6 @@
 // The messages for a state file that cannot be used: which file, what is wrong, and the way out.
 
+import CommandSupport
 import HostSystem
 import Keybag
 import ProtectedVolume

@@ -1,5 +1,6 @@
 // The text of a configuration file.
 
+import CommandSupport
 import HostSystem
 import VolumeFormat
 

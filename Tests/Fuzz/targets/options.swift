@@ -2,6 +2,7 @@
 // list of mount options.
 
 @testable import FuseFrontend
+import CommandSupport
 import HostSystem
 import ProtectedVolume
 import VolumeFormat

@@ -2,7 +2,7 @@
 
 extension [String] {
     /// The words as a sentence lists them: `a, b or c`.
-    func joined(last: String) -> String {
+    package func joined(last: String) -> String {
         count < 2 ? joined() : dropLast().joined(separator: ", ") + " \(last) " + self[count - 1]
     }
 }

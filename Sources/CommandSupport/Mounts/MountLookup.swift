@@ -2,28 +2,28 @@
 
 import CLibrary
 import Control
-import HostSystem
+package import HostSystem
 import VolumeFormat
 
 /// Lookups in the mount table.
-enum MountLookup {
+package enum MountLookup {
     /// All mounts of this program. Empty if the table cannot be read.
-    static func all() -> [MountEntry] { (try? known()) ?? [] }
+    package static func all() -> [MountEntry] { (try? known()) ?? [] }
 
     /// As `all`, for commands that must not take a table that cannot be read for an empty one.
-    static func known() throws(CommandFailure) -> [MountEntry] {
+    package static func known() throws(CommandFailure) -> [MountEntry] {
         do throws(SystemError) { return try MountTable.read().filter(\.isProtectfs) } catch {
             throw .init(.failure, "the table of mounts cannot be read: \(error.reason)")
         }
     }
 
     /// The mounts that belong to this user; all for root.
-    static func knownOwn() throws(CommandFailure) -> [MountEntry] {
+    package static func knownOwn() throws(CommandFailure) -> [MountEntry] {
         try known().filter { Credentials.isRoot || $0.owner == geteuid() }
     }
 
     /// The mounts of the volume at `path` that count as such (`StoreProof`): any user can make a mount that names it.
-    static func of(volume path: HostPath) -> [MountEntry] {
+    package static func of(volume path: HostPath) -> [MountEntry] {
         let wanted = (try? path.resolved()) ?? path
         // Before the sources are looked at: a stranger's may be on a file system that does not answer.
         let trusted = StoreProof.trusted(all(), of: wanted)
@@ -31,7 +31,7 @@ enum MountLookup {
     }
 
     /// The mount at exactly this path.
-    static func at(_ path: HostPath) throws(CommandFailure) -> MountEntry {
+    package static func at(_ path: HostPath) throws(CommandFailure) -> MountEntry {
         let known = try candidates(path)
         let table = try self.known()
         for candidate in known {
@@ -52,12 +52,12 @@ enum MountLookup {
     }
 
     /// Whether a directory has a keybag, which is not read.
-    static func isVolume(_ path: HostPath) -> Bool {
+    package static func isVolume(_ path: HostPath) -> Bool {
         (try? FileStatus.read(path.appending("\(ReservedName.keybag)"))) != nil
     }
 
     /// The mount that contains a path, and the path below the root of its file system.
-    static func containing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
+    package static func containing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
         let resolved: HostPath
         do throws(SystemError) {
             // The last component may be a symbolic link, which has no class of its own.
@@ -79,14 +79,16 @@ enum MountLookup {
     }
 
     /// A directory on a mount, in which files are found without another look at the mount table.
-    struct Directory {
-        let mount: MountEntry
+    package struct Directory {
+        /// The mount.
+        package let mount: MountEntry
         /// The directory's path below the root of the file system.
-        let below: HostPath
+        package let below: HostPath
         /// The names in the directory on which something else is mounted.
-        let covered: Set<HostPath>
+        package let covered: Set<HostPath>
 
-        init(_ path: HostPath) throws(CommandFailure) {
+        /// The directory at `path`, which must exist.
+        package init(_ path: HostPath) throws(CommandFailure) {
             (mount, below) = try MountLookup.containing(path)
             guard let resolved = try? path.resolved(), let table = try? MountTable.read() else {
                 throw .init(.failure, "\(path): the mount table cannot be read")
@@ -97,7 +99,9 @@ enum MountLookup {
 
     /// The mount that contains an object, and its path below the root of the file system. A symbolic link on a mount is the
     /// object itself. The object may be missing, its directory may not.
-    static func containingObject(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
+    package static func containingObject(_ path: HostPath) throws(CommandFailure) -> (
+        mount: MountEntry, below: HostPath
+    ) {
         let object: HostPath
         do throws(SystemError) {
             object = try path.resolvedObject()
@@ -117,7 +121,7 @@ enum MountLookup {
     /// The mount whose store contains an object, and the object's path from the store's root.
     ///
     /// A relative path that does not exist here is looked for in the stores.
-    static func storing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
+    package static func storing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
         let mounts = all().filter { $0.root == HostPath("/") }.map { mount in
             // Another user's source may be on a file system that never answers, so only its text counts.
             (
@@ -161,7 +165,7 @@ enum MountLookup {
     }
 
     /// The absolute forms that a path can have in the table: first its text, then with its parent resolved.
-    static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
+    package static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
         do throws(SystemError) {
             let absolute = try path.absolute().simplified
             var result = [absolute]
@@ -180,7 +184,7 @@ enum MountLookup {
 
     /// As `isDead`, for a mount of any user. Another user's file system may never answer, and a process that waits for it cannot
     /// even end. So another process looks (`status --is-dead`), and is left behind if it does not end.
-    static func isDeadForSure(_ entry: MountEntry) -> Bool {
+    package static func isDeadForSure(_ entry: MountEntry) -> Bool {
         if StoreProof.isCertain(entry) { return isDead(entry) }
         let arguments = ["protectfs", "status", "--is-dead", "--"].map { Array($0.utf8) } + [entry.mountPoint.bytes]
         // It must not keep what reads the output of this command waiting.
@@ -198,7 +202,7 @@ enum MountLookup {
     }
 
     /// Whether the mount's daemon has died. The kernel then answers uncached requests with ENOTCONN.
-    static func isDead(_ entry: MountEntry) -> Bool {
+    package static func isDead(_ entry: MountEntry) -> Bool {
         var statistics = statvfs()
         return unsafe entry.mountPoint.withCString { unsafe statvfs($0, &statistics) } != 0
             && (errno == ENOTCONN || errno == ECONNABORTED)

@@ -4,16 +4,16 @@ import CLibrary
 import HostSystem
 
 /// Turns SIGINT, SIGTERM and SIGHUP into a question that the work asks. A second signal ends the program, which must be safe too.
-final class Interruption: Sendable {
+package final class Interruption: Sendable {
     private let asked = Lock(false)
 
     /// Whether a signal has come.
-    var isAsked: Bool { asked.withLock { $0 } }
+    package var isAsked: Bool { asked.withLock { $0 } }
 
     /// From now on, in every thread made after this.
     ///
     /// - Parameter number: the exit code after a second signal.
-    init(exit number: Int32) {
+    package init(exit number: Int32) {
         let signals = SignalSet(blocking: [SIGINT, SIGTERM, SIGHUP])
         let asked = asked
         let thread = BackgroundThread(name: "signals") {

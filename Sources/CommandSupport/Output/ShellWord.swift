@@ -5,7 +5,7 @@ import HostSystem
 extension HostPath {
     /// The path as one word of a shell command: in single quotes if it has other characters than plain ones, and never like an
     /// option.
-    var word: String {
+    package var word: String {
         let text = (bytes.first == UInt8(ascii: "-") ? "./" : "") + description
         let isPlain =
             !text.isEmpty

@@ -1,21 +1,21 @@
 // Parses command lines, which may be hostile, into options and operands by the GNU conventions.
 
-import HostSystem
+package import HostSystem
 
 /// The options and operands of one call.
-struct Arguments {
+package struct Arguments {
     private var values: [String: [HostPath]] = [:]
     /// The operands, in order.
-    private(set) var operands: [HostPath] = []
+    package private(set) var operands: [HostPath] = []
     /// All words as given, without private options.
-    private(set) var words: [HostPath] = []
+    package private(set) var words: [HostPath] = []
     /// The positions of private values: the index in the parsed words, and the byte.
-    private(set) var privateTexts: [(word: Int, byte: Int)] = []
+    package private(set) var privateTexts: [(word: Int, byte: Int)] = []
 
     /// Parses `words`, a part of the process's own arguments, by `options`.
     ///
     /// `--name=value`, `--name value`, `-x value`, `-xvalue`, bundled letters and `--` work. `--help` and `-h` always exist.
-    init(_ words: ArraySlice<HostPath>, options: [Option]) throws(CommandFailure) {
+    package init(_ words: ArraySlice<HostPath>, options: [Option]) throws(CommandFailure) {
         let known = options + [Option.help]
         var rest = words
         while let word = rest.popFirst() {
@@ -37,23 +37,23 @@ struct Arguments {
     }
 
     /// The same without some options.
-    func without(_ names: [String]) -> Arguments {
+    package func without(_ names: [String]) -> Arguments {
         var result = self
         for name in names { result.values[name] = nil }
         return result
     }
 
     /// True when the option was given.
-    func has(_ name: String) -> Bool { values[name] != nil }
+    package func has(_ name: String) -> Bool { values[name] != nil }
 
     /// The last value given.
-    func path(_ name: String) -> HostPath? { values[name]?.last }
+    package func path(_ name: String) -> HostPath? { values[name]?.last }
 
     /// All values given.
-    func all(_ name: String) -> [HostPath] { values[name] ?? [] }
+    package func all(_ name: String) -> [HostPath] { values[name] ?? [] }
 
     /// The last value as text. Bytes that are not UTF-8 are refused.
-    func text(_ name: String) throws(CommandFailure) -> String? {
+    package func text(_ name: String) throws(CommandFailure) -> String? {
         guard let value = values[name]?.last else { return nil }
         guard let text = String(validating: value.bytes, as: UTF8.self) else {
             throw .init(.usage, "--\(name): the value must be UTF-8 text")
@@ -62,7 +62,7 @@ struct Arguments {
     }
 
     /// The last value as seconds, at most ten years.
-    func seconds(_ name: String) throws(CommandFailure) -> UInt64? {
+    package func seconds(_ name: String) throws(CommandFailure) -> UInt64? {
         guard let text = try text(name) else { return nil }
         guard let value = UInt64(text), value <= 315_360_000 else {
             throw .init(.usage, "--\(name): \"\(HostPath(text))\" is not a number of seconds")
@@ -122,7 +122,7 @@ struct Arguments {
 
     /// Refuses too few operands, too many, and empty ones. Where several paths may be given, the command reports an empty one
     /// and goes on with the others.
-    func check(_ wanted: [Operand]) throws(CommandFailure) {
+    package func check(_ wanted: [Operand]) throws(CommandFailure) {
         let required = wanted.filter { !$0.isOptional }
         if operands.count < required.count {
             throw .init(.usage, "\(required[operands.count].value.name) is missing")

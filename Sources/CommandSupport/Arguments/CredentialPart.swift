@@ -1,7 +1,7 @@
 // The parts of `protectfs help credentials`: options that many commands share.
 
 /// A part of the page about options that give a credential.
-enum CredentialPart: String, CaseIterable, Sendable {
+package enum CredentialPart: String, CaseIterable, Sendable {
     /// What opens an existing volume.
     case opening = "Open a volume"
     /// Where the device key is.
@@ -10,7 +10,7 @@ enum CredentialPart: String, CaseIterable, Sendable {
     case new = "A new passphrase or PIN"
 
     /// What the page says above the options.
-    static let introduction = [
+    package static let introduction = [
         """
         Without these options a command asks for the passphrase on the terminal. At most one of those that open a volume can \
         be given, with the options of its PIN.
@@ -24,13 +24,4 @@ enum CredentialPart: String, CaseIterable, Sendable {
         taken from arguments or the environment.
         """,
     ]
-
-    /// The options of this part, each once, in the order of the commands that take them.
-    var options: [Option] {
-        var names: Set<String> = []
-        return Command.all.flatMap(\.options).filter { $0.credential == self && names.insert($0.name).inserted }
-    }
-
-    /// The commands that take at least one of them.
-    var commands: [Command] { Command.all.filter { $0.options.contains { $0.credential == self } } }
 }

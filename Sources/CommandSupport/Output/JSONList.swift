@@ -1,16 +1,19 @@
 // A list of --json that is printed while its elements come.
 
-import Control
+package import Control
 
 /// An array in one line. It is printed in parts, so a long one needs little memory.
-struct JSONList {
+package struct JSONList {
     private static let partSize = 1 << 16
 
     private var bytes = [UInt8(ascii: "[")]
     private var isFirst = true
 
+    /// An empty list. Nothing is printed yet.
+    package init() {}
+
     /// Adds an element.
-    mutating func add(_ element: JSONValue) {
+    package mutating func add(_ element: JSONValue) {
         if !isFirst { bytes.append(UInt8(ascii: ",")) }
         isFirst = false
         bytes += element.serialized()
@@ -18,7 +21,7 @@ struct JSONList {
     }
 
     /// Ends the array and its line.
-    mutating func end() {
+    package mutating func end() {
         bytes += "]\n".utf8
         printPart()
     }

@@ -4,13 +4,16 @@ import CLibrary
 import HostSystem
 
 /// One line that is overwritten, at most ten times a second. It shows nothing if standard error is not a terminal.
-final class Progress: Sendable {
+package final class Progress: Sendable {
     /// Whether standard error is a terminal.
-    let isShown = Terminal.isTerminal(2)
+    package let isShown = Terminal.isTerminal(2)
     private let last = Lock<UInt64>(0)
 
+    /// Nothing is shown yet.
+    package init() {}
+
     /// Replaces the shown text by `text`.
-    func show(_ text: @autoclosure () -> String) {
+    package func show(_ text: @autoclosure () -> String) {
         guard isShown else { return }
         let isDue = last.withLock { last in
             let now = monotonicNanoseconds()
@@ -22,7 +25,7 @@ final class Progress: Sendable {
     }
 
     /// Removes the line.
-    func end() {
+    package func end() {
         guard isShown else { return }
         write("\r\u{1B}[K")
     }

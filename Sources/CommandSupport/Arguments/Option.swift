@@ -1,12 +1,12 @@
 // A command's options, their values, and its operands. The parser, the help, the man page and the completions all read this.
 
-import HostSystem
+package import HostSystem
 import VolumeFormat
 
 /// The type of a value or an operand: its word in the help, and the completion in a shell.
-struct Value: Sendable {
+package struct Value: Sendable {
     /// The completion in a shell.
-    enum Kind: Sendable {
+    package enum Kind: Sendable {
         /// Any text or number. Nothing is completed.
         case text
         /// The path of a file or directory.
@@ -26,41 +26,48 @@ struct Value: Sendable {
     }
 
     /// Its word in the help, in capitals.
-    let name: String
+    package let name: String
     /// The completion in a shell.
-    let kind: Kind
+    package let kind: Kind
 
     /// Whether it is a list of words of `-o`.
-    var isMountOptions: Bool { if case .mountOptions = kind { true } else { false } }
+    package var isMountOptions: Bool { if case .mountOptions = kind { true } else { false } }
 
-    static let file = Value(name: "FILE", kind: .path)
+    /// A value with its word and its completion.
+    package init(name: String, kind: Kind) {
+        self.name = name
+        self.kind = kind
+    }
+
+    /// The path of a file.
+    package static let file = Value(name: "FILE", kind: .path)
     /// A command that prints something.
-    static let command = Value(name: "CMD", kind: .command)
+    package static let command = Value(name: "CMD", kind: .command)
     /// A number of seconds.
-    static let seconds = Value(name: "SECONDS", kind: .text)
+    package static let seconds = Value(name: "SECONDS", kind: .text)
     /// The number of a passphrase.
-    static let slot = Value(name: "NUMBER", kind: .text)
+    package static let slot = Value(name: "NUMBER", kind: .text)
     /// A public key, or a file with one.
-    static let recipient = Value(name: "PUBLICKEY|FILE", kind: .path)
+    package static let recipient = Value(name: "PUBLICKEY|FILE", kind: .path)
     /// A security key: `auto`, a device file, or a socket.
-    static let securityKey = Value(name: "DEVICE", kind: .path)
+    package static let securityKey = Value(name: "DEVICE", kind: .path)
     /// The name of a slot.
-    static let label = Value(name: "NAME", kind: .text)
+    package static let label = Value(name: "NAME", kind: .text)
     /// The name of a credential of systemd.
     static let credential = Value(name: "NAME", kind: .text)
     /// A protection class.
-    static let protectionClass = Value(name: "CLASS", kind: .words(classes))
+    package static let protectionClass = Value(name: "CLASS", kind: .words(classes))
     /// The same, or the word that takes a directory's default away.
-    static let classOrInherit = Value(name: "CLASS", kind: .words(classes + ["\(ProtectionClass.inherit)"]))
+    package static let classOrInherit = Value(name: "CLASS", kind: .words(classes + ["\(ProtectionClass.inherit)"]))
     /// A class, and the files that get it.
-    static let classRule = Value(name: "CLASS:PATTERN", kind: .words(classes))
+    package static let classRule = Value(name: "CLASS:PATTERN", kind: .words(classes))
     private static let classes = ProtectionClass.allCases.map(\.canonicalName)
 }
 
 /// One option of a command.
-struct Option: Sendable {
+package struct Option: Sendable {
     /// How mount(8) may give the option, as a word of `-o` with underscores in its name.
-    enum MountWord: Sendable {
+    package enum MountWord: Sendable {
         /// It may give it.
         case plain
         /// It may give it, and the option says how or whether to unlock.
@@ -68,26 +75,26 @@ struct Option: Sendable {
     }
 
     /// The long name without dashes.
-    let name: String
+    package let name: String
     /// A one-letter name.
-    let letter: Character?
+    package let letter: Character?
     /// Its value. Nil for an option without one.
-    let value: Value?
+    package let value: Value?
     /// The default without the option, if it is not obvious.
-    let standard: String?
+    package let standard: String?
     /// True when it may be given more than once.
-    let repeats: Bool
+    package let repeats: Bool
     /// True when its value may contain a secret, and so must not stay visible in ps(1).
     let isPrivate: Bool
     /// Whether mount.fuse.protectfs takes it as a word of `-o`.
-    let mountWord: MountWord?
+    package let mountWord: MountWord?
     /// Its part of `protectfs help credentials`, which shows it in place of the help of each command.
-    let credential: CredentialPart?
+    package let credential: CredentialPart?
     /// One sentence for the help, without its full stop. Nil hides the option.
-    let help: String?
+    package let help: String?
 
     /// Makes an option.
-    init(
+    package init(
         _ name: String, letter: Character? = nil, value: Value? = nil, standard: String? = nil, repeats: Bool = false,
         isPrivate: Bool = false, mountWord: MountWord? = nil, credential: CredentialPart? = nil, help: String?
     ) {
@@ -103,31 +110,31 @@ struct Option: Sendable {
     }
 
     /// An option of every command.
-    static let help = Option("help", letter: "h", help: "show this help")
+    package static let help = Option("help", letter: "h", help: "show this help")
     /// A report for programs.
-    static let json = Option("json", help: "print JSON (see JSON in the manual page)")
+    package static let json = Option("json", help: "print JSON (see JSON in the manual page)")
     /// The location of the device key.
-    static let deviceKey = Option(
+    package static let deviceKey = Option(
         "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain, credential: .deviceKey,
         help: "read the device key from FILE, which may be a pipe; none uses no device key")
     /// The default path of a volume's device key (XDG Base Directory Specification).
-    static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
+    package static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
     /// The value of `--device-key` that means none.
-    static let noDeviceKey = HostPath("none")
+    package static let noDeviceKey = HostPath("none")
     /// A file with the passphrase.
-    static let passphraseFile = Option(
+    package static let passphraseFile = Option(
         "passphrase-file", value: .file, mountWord: .unlocking, credential: .opening,
         help: "read the passphrase from the first line of FILE; - is standard input")
     /// A command that prints the passphrase.
-    static let passphraseCommand = Option(
+    package static let passphraseCommand = Option(
         "passphrase-command", value: .command, isPrivate: true, mountWord: .unlocking, credential: .opening,
         help: "run CMD and read the passphrase from the first line of its output")
     /// A credential of a service with the passphrase.
-    static let passphraseCredential = Option(
+    package static let passphraseCredential = Option(
         "passphrase-credential", value: .credential, mountWord: .unlocking, credential: .opening,
         help: "read the passphrase from the first line of the systemd credential NAME")
     /// Asks with systemd-ask-password.
-    static let askPassword = Option(
+    package static let askPassword = Option(
         "ask-password", mountWord: .unlocking, credential: .opening,
         help: "ask with systemd-ask-password, which needs no terminal, for example at boot")
     /// A file with the recovery code.
@@ -136,7 +143,7 @@ struct Option: Sendable {
         help:
             "read a recovery code from the first line of FILE, in place of a passphrase; - is standard input")
     /// A file with a recipient's private key.
-    static let recipientKey = Option(
+    package static let recipientKey = Option(
         "recipient-key", value: .file, mountWord: .unlocking, credential: .opening,
         help: "read the private key of a recipient, as recipient new makes it, from FILE, in place of a passphrase")
     /// A security key that is connected.
@@ -144,11 +151,11 @@ struct Option: Sendable {
         "fido2-key", value: .securityKey, repeats: true, mountWord: .unlocking, credential: .opening,
         help: "use a security key (FIDO2) in place of a passphrase: DEVICE, or with auto one that is connected")
     /// A file with the PIN of that key.
-    static let pinFile = Option(
+    package static let pinFile = Option(
         "fido2-pin-file", value: .file, mountWord: .plain, credential: .opening,
         help: "read the security key's PIN from the first line of FILE; - is standard input")
     /// A command that prints the PIN of that key.
-    static let pinCommand = Option(
+    package static let pinCommand = Option(
         "fido2-pin-command", value: .command, isPrivate: true, mountWord: .plain, credential: .opening,
         help: "run CMD and read the security key's PIN from the first line of its output")
     /// A file with a new passphrase.
@@ -167,33 +174,33 @@ struct Option: Sendable {
     static let weakPassphrase = Option(
         "weak-passphrase", credential: .new, help: "accept a new passphrase that is easy to guess")
     /// The name of a slot. It is not encrypted.
-    static let label = Option(
+    package static let label = Option(
         "label", value: .label, standard: "this command's name",
         help: "set the name in lists, which anyone with a copy of the volume can read")
     /// The options that unlock an existing volume.
-    static let credentials = ways + tpm2Details + [pinFile, pinCommand]
+    package static let credentials = ways + tpm2Details + [pinFile, pinCommand]
     /// Those of them that say with what. One of them may be given.
-    static let ways = [
+    package static let ways = [
         passphraseFile, passphraseCommand, passphraseCredential, askPassword, recoveryFile, recipientKey, tpm2,
         securityKey,
     ]
     /// The options that set a new passphrase.
-    static let newPassphrase = [
+    package static let newPassphrase = [
         newPassphraseFile, newPassphraseCommand, newPassphraseCredential, weakPassphrase,
     ]
     /// A keybag older than the one seen before.
-    static let acceptKeybag = Option(
+    package static let acceptKeybag = Option(
         "accept-keybag", mountWord: .plain,
         help: "accept a keybag that is older than, or differs from, the one last seen on this machine")
     /// The keybag before the last change.
-    static let previousKeybag = Option(
+    package static let previousKeybag = Option(
         "previous-keybag", help: "use the keybag from before a change that a crash interrupted")
 }
 
 /// One operand of a command.
-struct Operand: Sendable {
+package struct Operand: Sendable {
     /// How often it is given.
-    enum Count: Sendable {
+    package enum Count: Sendable {
         /// Once.
         case one
         /// Once or not at all.
@@ -205,33 +212,33 @@ struct Operand: Sendable {
     }
 
     /// What its value is, for help and completions.
-    let value: Value
+    package let value: Value
     /// How often it is given.
     let count: Count
 
     /// Makes an operand.
-    init(_ name: String, _ kind: Value.Kind, _ count: Count = .one) {
+    package init(_ name: String, _ kind: Value.Kind, _ count: Count = .one) {
         value = Value(name: name, kind: kind)
         self.count = count
     }
 
     /// Whether it may be left out.
-    var isOptional: Bool { count == .optional || count == .any }
+    package var isOptional: Bool { count == .optional || count == .any }
     /// Whether it may be given more than once.
-    var repeats: Bool { count == .several || count == .any }
+    package var repeats: Bool { count == .several || count == .any }
 
     /// The operand in the usage line.
-    var usage: String {
+    package var usage: String {
         let name = value.name + (repeats ? "…" : "")
         return isOptional ? "[\(name)]" : name
     }
 
     /// The directory with the encrypted files.
-    static let volume = Operand("VOLUME", .directory)
+    package static let volume = Operand("VOLUME", .directory)
     /// Where a volume is mounted.
-    static let mountPoint = Operand("MOUNTPOINT", .mountPoint)
+    package static let mountPoint = Operand("MOUNTPOINT", .mountPoint)
     /// Files and directories of a mount.
-    static let paths = Operand("PATH", .path, .several)
+    package static let paths = Operand("PATH", .path, .several)
     /// The account of a secret.
-    static let account = Operand("ACCOUNT", .text)
+    package static let account = Operand("ACCOUNT", .text)
 }

@@ -1,14 +1,14 @@
 // Connections to the daemon of a mount, and messages for their failures.
 
 import CLibrary
-import Control
-import HostSystem
+package import Control
+package import HostSystem
 import Keybag
 
 /// Connections to the daemons of mounts.
-enum DaemonConnection {
+package enum DaemonConnection {
     /// Connects to the daemon of a mount.
-    static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
+    package static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
         let reason: String
         do throws(ControlError) {
             return try ControlClient(to: entry)
@@ -39,7 +39,7 @@ enum DaemonConnection {
     }
 
     /// Connects to a daemon that uses the volume which its mount names. Only such a daemon gets secrets, or decides anything.
-    static func connectProven(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
+    package static func connectProven(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
         let client = try connect(entry, path)
         do throws(ControlError) { try StoreProof.require(client, entry, of: entry.source) } catch {
             throw explain(error, path)
@@ -48,14 +48,14 @@ enum DaemonConnection {
     }
 
     /// Runs a call on the daemon and explains its failure.
-    static func call<Result: ~Copyable>(
+    package static func call<Result: ~Copyable>(
         _ path: HostPath, _ body: () throws(ControlError) -> Result
     ) throws(CommandFailure) -> Result {
         do throws(ControlError) { return try body() } catch { throw explain(error, path) }
     }
 
     /// The sentence for a failed call.
-    static func explain(_ error: ControlError, _ path: HostPath) -> CommandFailure {
+    package static func explain(_ error: ControlError, _ path: HostPath) -> CommandFailure {
         switch error {
         case .refused(let failure):
             let code = ExitCode(word: failure.code) ?? .failure
@@ -101,11 +101,11 @@ enum DaemonConnection {
     }
 
     /// Removes the remains of a dead daemon: its socket, and the write protection of the bare mount point.
-    static func cleanAfterDead(_ entry: MountEntry) {
+    package static func cleanAfterDead(_ entry: MountEntry) {
         // Only if the daemon made them, because anyone can make the directory in /tmp.
         let owners = Set([geteuid(), entry.owner ?? geteuid()])
         for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
-            let record = ControlService.modeRecord(socket)
+            let record = SystemPaths.modeRecord(beside: socket)
             if let file = try? Descriptor(opening: record, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
                 let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.owner,
                 let bytes = try? file.readAll(limit: 64),

@@ -1,43 +1,43 @@
 // The exit codes. They are part of the interface: documented in protectfs.1 and never renumbered.
 
 /// The program's exit code.
-struct ExitCode: Equatable, Sendable {
+package struct ExitCode: Equatable, Sendable {
     /// The number for exit(2).
-    let number: Int32
+    package let number: Int32
 
     /// Makes a code from its number.
-    init(number: Int32) { self.number = number }
+    package init(number: Int32) { self.number = number }
 
     /// Done.
-    static let success = ExitCode(number: 0)
+    package static let success = ExitCode(number: 0)
     /// The operating system refused or failed: permission, I/O, space, memory.
-    static let failure = ExitCode(number: 1)
+    package static let failure = ExitCode(number: 1)
     /// The command line or a configuration file was wrong. Nothing was done.
-    static let usage = ExitCode(number: 2)
+    package static let usage = ExitCode(number: 2)
     /// Wrong passphrase, recovery code or device key, or none given.
-    static let authentication = ExitCode(number: 3)
+    package static let authentication = ExitCode(number: 3)
     /// Not a volume, or its keybag is damaged or older than one seen before.
-    static let volume = ExitCode(number: 4)
+    package static let volume = ExitCode(number: 4)
     /// Made by a newer version, not supported on this machine, or not in this version.
-    static let unsupported = ExitCode(number: 5)
+    package static let unsupported = ExitCode(number: 5)
     /// In use: another mount has the volume, or a program has the mount or file.
-    static let busy = ExitCode(number: 6)
+    package static let busy = ExitCode(number: 6)
     /// No protectfs volume is mounted there, or its daemon has died.
-    static let notMounted = ExitCode(number: 7)
+    package static let notMounted = ExitCode(number: 7)
     /// The volume is locked.
-    static let locked = ExitCode(number: 8)
+    package static let locked = ExitCode(number: 8)
     /// The mount point cannot be used.
-    static let mountPoint = ExitCode(number: 9)
+    package static let mountPoint = ExitCode(number: 9)
     /// Locked, but the kernel still holds plaintext that it cannot drop yet.
-    static let sweeping = ExitCode(number: 10)
+    package static let sweeping = ExitCode(number: 10)
     /// Done, but the output could not be written to standard output.
     static let unsaid = ExitCode(number: 11)
     /// `wait` reached its timeout, as in timeout(1).
-    static let timeout = ExitCode(number: 124)
+    package static let timeout = ExitCode(number: 124)
 
     /// fsck(8) adds these up: 1, something was repaired; 4, errors are left; 8, the report is incomplete; 32, interrupted. fsck(8) does
     /// not use 64: something was made by a newer version, which is no error.
-    static func check(
+    package static func check(
         hasRepaired: Bool, hasErrors: Bool, hasNewer: Bool, isInterrupted: Bool, isSaid: Bool
     ) -> ExitCode {
         ExitCode(
@@ -45,9 +45,9 @@ struct ExitCode: Equatable, Sendable {
                 + (hasNewer ? 64 : 0))
     }
     /// fsck(8): the check could not be done.
-    static let checkFailed = ExitCode(number: 8)
+    package static let checkFailed = ExitCode(number: 8)
     /// fsck(8): wrong command line.
-    static let checkUsage = ExitCode(number: 16)
+    package static let checkUsage = ExitCode(number: 16)
 
     /// The words for codes in the control protocol, and in the errors of --json.
     private static let words: [(ExitCode, String)] = [
@@ -57,7 +57,7 @@ struct ExitCode: Equatable, Sendable {
     ]
 
     /// The stable word.
-    var word: String { Self.words.first { $0.0 == self }?.1 ?? "failed" }
+    package var word: String { Self.words.first { $0.0 == self }?.1 ?? "failed" }
 
     /// The code of a word. Nil for an unknown word.
     init?(word: String) {
@@ -66,7 +66,7 @@ struct ExitCode: Equatable, Sendable {
     }
 
     /// Every code with its meaning, as shown by `protectfs --help`.
-    static let table: [(ExitCode, String)] = [
+    package static let table: [(ExitCode, String)] = [
         (.success, "success"),
         (.failure, "the system refused or failed (permission, I/O, space, memory)"),
         (.usage, "wrong command line or configuration file"),
@@ -83,19 +83,19 @@ struct ExitCode: Equatable, Sendable {
     ]
 
     /// The codes of `fsck`, which differ.
-    static let checkNote =
+    package static let checkNote =
         "fsck adds up the codes of fsck(8): 1 repaired, 4 errors left, 8 check or report incomplete, 16 wrong command line, 32 interrupted, 64 made by a newer version (not an error)."
 }
 
 /// A command's failure: a one-line message and the exit code.
-struct CommandFailure: Error {
+package struct CommandFailure: Error {
     /// The exit code.
-    let code: ExitCode
+    package let code: ExitCode
     /// What happened, why, and what to do. One line without the program's name.
-    let message: String
+    package let message: String
 
     /// Makes a failure with a complete message.
-    init(_ code: ExitCode, _ message: String) {
+    package init(_ code: ExitCode, _ message: String) {
         self.code = code
         self.message = message
     }

@@ -3,11 +3,14 @@
 import HostSystem
 
 /// The share of a work that is done, and the time that is left. The work began when this was made.
-struct Estimate {
+package struct Estimate {
     private let started = monotonicNanoseconds()
 
+    /// The work begins now.
+    package init() {}
+
     /// Such as "12 %, 40 s left", without the time if nothing can be said of it yet.
-    func text(_ done: UInt64, of total: UInt64) -> String {
+    package func text(_ done: UInt64, of total: UInt64) -> String {
         // What appears meanwhile can raise the count above the total.
         let done = min(done, total)
         let text = "\(total == 0 ? 100 : Int(Double(done) / Double(total) * 100)) %"

@@ -2,16 +2,16 @@
 
 import CLibrary
 import Control
-import HostSystem
-import SodiumKit
+package import HostSystem
+package import SodiumKit
 import Synchronization
 import VolumeFormat
 
 /// The program's two streams.
-enum Output {
+package enum Output {
     /// Writes text unchanged. If the reader is gone or the stream is closed, the program ends. For commands that have changed
     /// nothing; others report their changes with `done`.
-    static func print(_ text: String) {
+    package static func print(_ text: String) {
         do throws(SystemError) { try write(text) } catch { end(error) }
     }
 
@@ -21,10 +21,10 @@ enum Output {
     }
 
     /// Writes text unchanged.
-    static func write(_ text: String) throws(SystemError) { try write(Array(text.utf8)) }
+    package static func write(_ text: String) throws(SystemError) { try write(Array(text.utf8)) }
 
     /// Writes bytes unchanged.
-    static func write(bytes: [UInt8]) throws(SystemError) { try write(bytes) }
+    package static func write(bytes: [UInt8]) throws(SystemError) { try write(bytes) }
 
     private static func write(_ bytes: [UInt8]) throws(SystemError) {
         // The array owns the bytes during the call.
@@ -41,7 +41,7 @@ enum Output {
     }
 
     /// Flushes written text to its file, because some file systems report only now that it does not fit.
-    static func flush() throws(SystemError) {
+    package static func flush() throws(SystemError) {
         guard fsync(1) != 0 else { return }
         // Terminals, pipes and sockets cannot be synchronised.
         if ![EINVAL, ENOTSUP, EROFS].contains(errno) { throw .last("fsync", "standard output") }
@@ -49,7 +49,7 @@ enum Output {
 
     /// Ends a command that has changed something by writing `text`. If that fails, standard error reports the changes, and the
     /// exit code says that they were made. The code of a failure stays.
-    static func done(_ what: String, _ text: String, _ code: ExitCode = .success) -> ExitCode {
+    package static func done(_ what: String, _ text: String, _ code: ExitCode = .success) -> ExitCode {
         do throws(SystemError) {
             try write(text)
             try flush()
@@ -70,7 +70,7 @@ enum Output {
     /// Shows a recovery code before it becomes valid. The secret goes from locked memory to the stream and nowhere else.
     ///
     /// - Throws: if it cannot be written. `kept` says what was not changed.
-    static func show(
+    package static func show(
         _ before: String, secret: borrowing SecretBytes, _ after: String, kept: String
     ) throws(CommandFailure) {
         do throws(SystemError) {
@@ -87,23 +87,23 @@ enum Output {
     }
 
     /// Refuses early if standard output is closed, for text that is shown only once.
-    static func requireOpen() throws(CommandFailure) {
+    package static func requireOpen() throws(CommandFailure) {
         let flags = fcntl(1, F_GETFL)
         guard flags < 0 || flags & O_ACCMODE == O_RDONLY else { return }
         throw .init(.failure, "standard output is closed, so the recovery code would be lost; nothing was changed")
     }
 
     /// Writes a line.
-    static func line(_ text: String = "") { print(text + "\n") }
+    package static func line(_ text: String = "") { print(text + "\n") }
 
     /// Writes a path as a line: byte for byte for programs, without control characters on a terminal.
-    static func line(path: HostPath) {
+    package static func line(path: HostPath) {
         if Terminal.isTerminal(1) { return line(oneLine(path.description)) }
         do throws(SystemError) { try write(path.bytes + [UInt8(ascii: "\n")]) } catch { end(error) }
     }
 
     /// Whether standard error gets JSON, too: with --json.
-    static var reportsJSON: Bool {
+    package static var reportsJSON: Bool {
         get { isJSON.load(ordering: .relaxed) }
         set { isJSON.store(newValue, ordering: .relaxed) }
     }
@@ -114,17 +114,17 @@ enum Output {
     /// Reports a failure in one line of standard error.
     ///
     /// - Parameter exit: the exit code, if it is not that of the failure.
-    static func fail(_ failure: CommandFailure, exit: ExitCode? = nil) {
+    package static func fail(_ failure: CommandFailure, exit: ExitCode? = nil) {
         guard reportsJSON else { return error(failure.message) }
         let fields = failure.fields(exit: exit) + [("message", .string(oneLine(failure.message)))]
         toStandardError(JSONValue.fields([("error", .fields(fields))]).line)
     }
 
     /// Writes one line to standard error, after the program's name.
-    static func error(_ message: String) { note(program + message) }
+    package static func error(_ message: String) { note(program + message) }
 
     /// Writes one line to standard error.
-    static func note(_ message: String) {
+    package static func note(_ message: String) {
         let message = oneLine(message)
         guard reportsJSON else { return toStandardError(message) }
         let text = message.hasPrefix(program) ? String(message.dropFirst(program.count)) : message
@@ -132,7 +132,7 @@ enum Output {
     }
 
     /// The messages of another protectfs that are in a pipe, without the program's name.
-    static func lines(waitingIn pipe: borrowing Descriptor) -> [String] {
+    package static func lines(waitingIn pipe: borrowing Descriptor) -> [String] {
         var bytes: [UInt8] = []
         while bytes.count < 1 << 16 {
             var part = [UInt8](repeating: 0, count: 4096)
@@ -155,7 +155,7 @@ enum Output {
     }
 
     /// Replaces characters that a hostile name could have to control the terminal, make a second line, or hide what it is.
-    static func oneLine(_ text: String) -> String {
+    package static func oneLine(_ text: String) -> String {
         // Most text is of these characters alone, and then stays as it is.
         if text.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }) { return text }
         var result = ""
@@ -168,7 +168,7 @@ enum Output {
 
 extension Output {
     /// Writes secret text to standard output straight from locked memory.
-    static func print(secret: borrowing SecretBytes) {
+    package static func print(secret: borrowing SecretBytes) {
         do throws(SystemError) { try write(secret: secret) } catch { end(error) }
     }
 

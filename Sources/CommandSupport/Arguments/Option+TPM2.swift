@@ -2,13 +2,13 @@
 
 extension Option {
     /// The TPM through the kernel's resource manager.
-    static let usualTPM2 = "device:/dev/tpmrm0"
+    package static let usualTPM2 = "device:/dev/tpmrm0"
     /// Opens a volume with the TPM.
-    static let tpm2 = Option(
+    package static let tpm2 = Option(
         "tpm2", mountWord: .unlocking, credential: .opening,
         help: "open the volume with the TPM of this machine, in place of a passphrase; ask for its PIN if it has one")
     /// What comes with `--tpm2`.
-    static let tpm2Details = [
+    package static let tpm2Details = [
         Option(
             "tpm2-pin-file", value: .file, mountWord: .plain, credential: .opening,
             help: "with --tpm2: read the PIN from the first line of FILE; - is standard input"),

@@ -1,14 +1,14 @@
 // Finds the name that a person probably meant.
 
 /// Suggestions for names that do not exist.
-enum NearMiss {
+package enum NearMiss {
     /// The longest word that is compared, in characters.
     private static let longest = 40
 
     /// " (did you mean NAME?)", or nothing if no name is near.
     ///
     /// - Parameter prefix: the text in front of a name, such as `--`.
-    static func suggestion(for word: String, among names: [String], prefix: String = "") -> String {
+    package static func suggestion(for word: String, among names: [String], prefix: String = "") -> String {
         guard let name = nearest(to: word, among: names) else { return "" }
         return " (did you mean \(prefix)\(name)?)"
     }

@@ -5,9 +5,9 @@ import HostSystem
 
 /// A lock cannot wipe freed memory. Page cache frames that the kernel has dropped keep their bytes until they are used again.
 /// No program can reach them, and with `init_on_free=1` the kernel wipes them itself.
-enum FreedMemory {
+package enum FreedMemory {
     /// The kernel's treatment of freed memory.
-    enum Wiping: Equatable {
+    package enum Wiping: Equatable {
         case on
         case off
         /// Its command line does not tell, and its build configuration cannot be read.
@@ -15,7 +15,7 @@ enum FreedMemory {
     }
 
     /// Tells each user once per boot or login, on standard error, that freed memory is not wiped.
-    static func noteOnce() {
+    package static func noteOnce() {
         let text: String
         switch wiping() {
         case .on: return
@@ -40,7 +40,7 @@ enum FreedMemory {
     }
 
     /// What this kernel does, as far as it can be told.
-    static func wiping() -> Wiping {
+    package static func wiping() -> Wiping {
         if let line = try? readFile(HostPath("/proc/cmdline")), let wiping = fromCommandLine(line) { return wiping }
         var name = utsname()
         guard unsafe uname(&name) == 0 else { return .unknown }

@@ -1,1 +1,0 @@
-../../../Sources/protectfs/Arguments/ArgumentParser.swift

@@ -1,1 +1,0 @@
-../../../Sources/protectfs/Arguments/Option+TPM2.swift

@@ -1,1 +1,0 @@
-../../../Sources/protectfs/Output/WordList.swift
