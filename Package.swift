@@ -111,6 +111,13 @@ let modules: [[Target]] = [
     module(
         "CommandSupport", uses: ["CLibrary", "Control", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem"],
         untested: true),
+    module(
+        "VolumeAccess",
+        uses: [
+            "CommandSupport", "ProtectedVolume", "SecurityKey", "PassphraseStrength", "Control", "Keybag",
+            "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
+        ],
+        untested: true),
 ]
 
 // For programs that steer mounts: windows, agents, the agent of this package. It needs no Foundation.
@@ -130,7 +137,7 @@ let command: [Target] = [
         dependencies: [
             "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
             "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
-            "SecurityKey", "SecretStore", "PassphraseStrength", "CommandSupport",
+            "SecurityKey", "SecretStore", "PassphraseStrength", "CommandSupport", "VolumeAccess",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
@@ -164,6 +171,7 @@ let fuzzing: [Target] =
             dependencies: [
                 "CLibFuzzer", "MemoryStore", "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore",
                 "ProtectedVolume", "FuseFrontend", "Control", "CommandSupport",
+                "VolumeAccess",
             ],
             path: "Tests/Fuzz", exclude: ["CLibFuzzer", "regressions"], swiftSettings: strict,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),

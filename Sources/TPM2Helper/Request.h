@@ -1,7 +1,7 @@
 /*
  * What protectfs(1) and its TPM helper say to each other: one request on standard input, one reply on standard output.
  *
- * Numbers are little-endian. `protectfs/Credentials/TPM2Program.swift` has the other end.
+ * Numbers are little-endian. `VolumeAccess/Credentials/TPM2Program.swift` has the other end.
  */
 #ifndef PROTECTFS_TPM2_REQUEST_H
 #define PROTECTFS_TPM2_REQUEST_H

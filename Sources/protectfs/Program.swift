@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import HostSystem
 import SodiumKit
+import VolumeAccess
 
 @main
 enum Program {

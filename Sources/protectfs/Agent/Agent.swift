@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import DBus
 import HostSystem
+import VolumeAccess
 
 /// Locks the user's mounts as long as it runs, and once more when it ends. The buses have threads of their own: one that hangs
 /// delays neither a logout nor the end.

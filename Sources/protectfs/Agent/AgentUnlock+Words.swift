@@ -2,6 +2,7 @@
 
 import CommandSupport
 import HostSystem
+import VolumeAccess
 
 extension AgentUnlock {
     /// The options of `protectfs unlock` that do this. Nil if the mount is not unlocked.

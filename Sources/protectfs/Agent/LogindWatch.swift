@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import DBus
 import HostSystem
+import VolumeAccess
 
 /// Connects to logind when it comes, and again when it is restarted.
 final class LogindWatch: Sendable {

@@ -5,6 +5,7 @@ import CommandSupport
 import Control
 import HostSystem
 import Keybag
+import VolumeAccess
 import VolumeControl
 import VolumeFormat
 

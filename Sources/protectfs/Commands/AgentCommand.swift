@@ -2,6 +2,7 @@
 
 import CommandSupport
 import HostSystem
+import VolumeAccess
 
 extension Command {
     static let agent = Command(

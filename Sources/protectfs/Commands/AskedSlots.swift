@@ -4,6 +4,7 @@ import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 /// The slots whose passphrases were typed, and those that shall go.

@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import Control
 import HostSystem
+import VolumeAccess
 import VolumeFormat
 
 extension ClassCommands {

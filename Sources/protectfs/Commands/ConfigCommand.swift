@@ -3,6 +3,7 @@
 import CommandSupport
 import Control
 import HostSystem
+import VolumeAccess
 
 extension Command {
     static let configuration = Command(

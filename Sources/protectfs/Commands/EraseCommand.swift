@@ -7,6 +7,7 @@ import Control
 import HostSystem
 import Keybag
 import ProtectedVolume
+import VolumeAccess
 import VolumeFormat
 
 extension Command {

@@ -9,6 +9,7 @@ import HostSystem
 import Keybag
 import ProtectedVolume
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 extension EraseRun {

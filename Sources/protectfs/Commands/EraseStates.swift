@@ -5,6 +5,7 @@ import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume
+import VolumeAccess
 import VolumeFormat
 
 extension EraseRun {

@@ -6,6 +6,7 @@ import Control
 import HostSystem
 import Keybag
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 extension Command {
@@ -37,11 +38,10 @@ enum InfoReport {
         let code = state.code == .success ? found.problem?.code ?? .success : state.code
         let isHere = found.path != nil
         if let slot = bag.newerDeviceSlot { Output.error(ErrorMessages.newerDeviceSlot(slot, path)) }
-        if case .some(let key) = found.key, bag.opensWithDeviceKey {
-            do throws(KeybagError) { _ = try bag.open(deviceKey: key) } catch {
+        if bag.opensWithDeviceKey {
+            do throws(KeybagError) { if try found.opens(bag) { isAuthentic = true } } catch {
                 throw ErrorMessages.keybag(error, path)
             }
-            isAuthentic = true
         }
         let keybag = InfoKeybag(bag: bag, isAuthentic: isAuthentic == true)
         if arguments.has("json") {

@@ -3,6 +3,7 @@
 import CommandSupport
 import Control
 import Keybag
+import VolumeAccess
 import VolumeFormat
 
 /// A keybag's facts, for people and programs.

@@ -6,6 +6,7 @@ import Control
 import HostSystem
 import Keybag
 import ProtectedVolume
+import VolumeAccess
 import VolumeFormat
 
 /// Writes one report.

@@ -6,6 +6,7 @@ import Control
 import HostSystem
 import Keybag
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 extension Option {

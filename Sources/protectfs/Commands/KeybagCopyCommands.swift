@@ -7,6 +7,7 @@ import HostSystem
 import Keybag
 import ProtectedVolume
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 extension Command {
@@ -59,20 +60,17 @@ enum KeybagCopies {
     static func write(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let (path, file) = (arguments.operands[0], arguments.operands[1])
         let access = try CheckedVolume(path, .init(arguments))
-        var isVerified = false
+        let isVerified: Bool
         let deviceKey = try access.found.deviceKey(try .init(arguments))
         if let problem = deviceKey.problem {
             throw .init(
                 problem.code,
                 "the keybag cannot be verified: \(problem.message). --device-key none copies it without")
         }
-        if case .some(let key) = deviceKey.key {
-            do throws(KeybagError) { _ = try access.bag.open(deviceKey: key) } catch .wrongDeviceKey {
-                throw access.found.wrongDeviceKey(deviceKey.path)
-            } catch {
-                throw ErrorMessages.keybag(error, path)
-            }
-            isVerified = true
+        do throws(KeybagError) { isVerified = try deviceKey.opens(access.bag) } catch .wrongDeviceKey {
+            throw access.found.wrongDeviceKey(deviceKey.path)
+        } catch {
+            throw ErrorMessages.keybag(error, path)
         }
         let what =
             "the keybag of \(path) (serial \(access.bag.serial), \(isVerified ? "authentic" : "not verified, because the device key is not here"))"

@@ -8,6 +8,7 @@ import HostSystem
 import Keybag
 import ProtectedVolume
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 extension Command {

@@ -5,6 +5,7 @@ import Control
 import FuseFrontend
 import HostSystem
 import Keybag
+import VolumeAccess
 import VolumeFormat
 
 extension Command {

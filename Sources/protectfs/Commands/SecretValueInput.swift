@@ -6,6 +6,7 @@ import HostSystem
 import Keybag
 import SecretStore
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 /// Reads a secret for `secret set` straight into locked memory.

@@ -5,6 +5,7 @@ import Control
 import HostSystem
 import Keybag
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 extension Command {

@@ -7,6 +7,7 @@ import FuseFrontend
 import HostSystem
 import Keybag
 import ProtectedVolume
+import VolumeAccess
 import VolumeFormat
 
 /// The control socket from its creation to its removal.

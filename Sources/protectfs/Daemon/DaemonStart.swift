@@ -5,6 +5,7 @@ import CommandSupport
 import HostSystem
 import Keybag
 import SodiumKit
+import VolumeAccess
 
 /// The starter's side.
 enum DaemonStart {

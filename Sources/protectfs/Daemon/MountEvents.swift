@@ -3,6 +3,9 @@
 import Control
 import FuseFrontend
 import HostSystem
+import ProtectedVolume
+import VolumeAccess
+import VolumeFormat
 
 /// Made before the mount, which reports to it, and before the control socket, which listens to `hub`. It knows neither.
 final class MountEvents: Sendable {
@@ -63,4 +66,17 @@ final class DamageCount: Sendable {
     func add() { count.withLock { $0 += 1 } }
 
     var value: Int { count.withLock { $0 } }
+}
+
+extension Record {
+    /// Records what a mount noticed while it served programs. Locks and unlocks are recorded where it is known who asked.
+    static func write(_ event: FrontendEvent, _ volume: VolumeID) {
+        switch event {
+        case .classLowered(let change):
+            let details: [Detail] = [.inode(change.inode), .classes(from: change.before, to: change.after)]
+            write(.classLowered, volume, Detail.by(change.user) + details)
+        case .damaged(let damage, let inode): write(.tampering, volume, [.damage(damage), .inode(inode)])
+        case .locking, .locked, .sweeping, .inactive, .unlocked, .idle: break
+        }
+    }
 }

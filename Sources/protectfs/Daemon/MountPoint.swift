@@ -3,6 +3,7 @@
 import CLibrary
 import CommandSupport
 import HostSystem
+import VolumeAccess
 
 /// The directory that is mounted on, opened before the mount covers it.
 final class MountPoint: Sendable {

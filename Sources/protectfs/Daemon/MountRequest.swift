@@ -7,6 +7,7 @@ import HostSystem
 import Keybag
 import ProtectedVolume
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 /// One call of `protectfs mount`.
@@ -66,7 +67,7 @@ struct MountRequest {
             }
         }
         // A remount only changes what the kernel does.
-        if !options.isRemount { try policy.apply(to: &options) }
+        if !options.isRemount { try policy.apply(to: &options.volume, idle: options.idleSeconds) }
         if options.volume.isStrict, options.volume.recovers {
             throw .init(.usage, "-o strict and -o recover cannot be used together")
         }

@@ -6,6 +6,7 @@ import FuseFrontend
 import HostSystem
 import Keybag
 import ProtectedVolume
+import VolumeAccess
 import VolumeFormat
 
 extension RunningMount {

@@ -5,6 +5,7 @@ import CommandSupport
 import Control
 import HostSystem
 import ProtectedVolume
+import VolumeAccess
 import VolumeFormat
 
 extension RunningMount {

@@ -9,6 +9,7 @@ import HostSystem
 import Keybag
 import ProtectedVolume
 import SodiumKit
+import VolumeAccess
 import VolumeFormat
 
 /// The mounted volume with its front end, log and events.

@@ -5,6 +5,7 @@ import CommandSupport
 import Control
 import HostSystem
 import Keybag
+import VolumeAccess
 import VolumeFormat
 
 /// The checks of one mount. What cannot be read is not reported.

@@ -5,6 +5,7 @@ import CLibrary
 import CommandSupport
 import HostSystem
 import Keybag
+import VolumeAccess
 import VolumeFormat
 
 /// A directory of a mount that takes files. `end` unmounts what was mounted for this import.

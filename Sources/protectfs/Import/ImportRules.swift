@@ -3,6 +3,7 @@
 import BackingStore
 import CommandSupport
 import HostSystem
+import VolumeAccess
 import VolumeFormat
 
 /// The rules in their order. The first that matches counts.

@@ -1,7 +1,7 @@
 // The text of a configuration file.
 
-import CommandSupport
 import HostSystem
+@testable import VolumeAccess
 import VolumeFormat
 
 enum ConfigTarget: FuzzTarget {

@@ -1,0 +1,22 @@
+// Entries of the record that come from a mounted volume.
+
+import HostSystem
+import Keybag
+package import ProtectedVolume
+package import VolumeFormat
+
+extension Record {
+    /// Records a notice of the volume, if nothing but a change of the store explains it.
+    package static func write(_ notice: VolumeNotice, _ volume: VolumeID) {
+        let (damage, inode): (Damage, UInt64?)
+        switch notice {
+        case .damaged(let found, let place): (damage, inode) = (found, place)
+        case .undecryptable(let directory, _): (damage, inode) = (.name, directory)
+        case .missingRecord(let directory): (damage, inode) = (.missingRecord, directory)
+        case .late(_, .refused), .late(_, .notListed), .late(_, .cutOff), .late(_, .missing):
+            (damage, inode) = (.late, nil)
+        case .crashEvidence, .restoredRecord, .newer, .unprovenPublicKey, .late: return
+        }
+        write(.tampering, volume, [.damage(damage)] + (inode.map { [.inode($0)] } ?? []))
+    }
+}

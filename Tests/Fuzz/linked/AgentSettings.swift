@@ -1,1 +1,0 @@
-../../../Sources/protectfs/Configuration/AgentSettings.swift

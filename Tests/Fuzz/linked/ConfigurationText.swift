@@ -1,1 +1,0 @@
-../../../Sources/protectfs/Configuration/ConfigurationText.swift
