@@ -118,6 +118,13 @@ let modules: [[Target]] = [
             "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
         ],
         untested: true),
+    module(
+        "TreeImport",
+        uses: [
+            "VolumeAccess", "CommandSupport", "Control", "Keybag", "BackingStore", "VolumeFormat", "HostSystem",
+            "CLibrary",
+        ],
+        untested: true),
 ]
 
 // For programs that steer mounts: windows, agents, the agent of this package. It needs no Foundation.
@@ -138,6 +145,7 @@ let command: [Target] = [
             "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
             "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
             "SecurityKey", "SecretStore", "PassphraseStrength", "CommandSupport", "VolumeAccess",
+            "TreeImport",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])

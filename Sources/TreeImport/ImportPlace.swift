@@ -2,8 +2,8 @@
 
 import BackingStore
 import CLibrary
-import CommandSupport
-import HostSystem
+package import CommandSupport
+package import HostSystem
 import Keybag
 import VolumeAccess
 import VolumeFormat
@@ -11,16 +11,17 @@ import VolumeFormat
 /// A directory of a mount that takes files. `end` unmounts what was mounted for this import.
 ///
 /// A private place follows from the volume's ID. So an import that was killed finds the mount that it has left.
-final class ImportPlace {
+package final class ImportPlace {
     /// The volume as the user has named it.
-    let volume: HostPath
-    let entry: MountEntry
+    package let volume: HostPath
+    /// The mount that takes the files.
+    package let entry: MountEntry
     private let directory: HostPath
     private let privatePlace: HostPath?
 
     /// Finds the mount of `path`, which is a volume or a directory of a mount, or mounts the volume with the credential of the
     /// options.
-    init(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) {
+    package init(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) {
         volume = path
         // A store may lie on a mount, too.
         if !MountLookup.isVolume(path), let mount = try? MountLookup.containing(path).mount {
@@ -67,7 +68,7 @@ final class ImportPlace {
     /// The directory for the files: `into` below the one that the user has named.
     ///
     /// - Parameter makes: whether it is made if it is missing.
-    func directory(_ into: HostPath?, makes: Bool) throws(CommandFailure) -> HostPath {
+    package func directory(_ into: HostPath?, makes: Bool) throws(CommandFailure) -> HostPath {
         guard let into else { return directory }
         let parts = into.components
         guard !parts.contains(Array("..".utf8)) else { throw .init(.usage, "--into \(into): must not contain ..") }
@@ -80,7 +81,7 @@ final class ImportPlace {
 
     /// Unmounts a private mount. Gives what has failed. That is a failure of the import, because not everything may be on disk
     /// then.
-    func end() -> (place: HostPath, text: String)? {
+    package func end() -> (place: HostPath, text: String)? {
         guard let privatePlace else { return nil }
         do throws(CommandFailure) { try Self.run([Array("unmount".utf8), Array("--".utf8), privatePlace.bytes]) } catch
         {

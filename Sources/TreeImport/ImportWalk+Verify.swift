@@ -2,7 +2,7 @@
 
 import BackingStore
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import HostSystem
 import VolumeFormat
 
@@ -10,7 +10,7 @@ extension ImportWalk {
     /// Compares everything with the source. What is incomplete although it looks complete was cut off by a crash, and is copied again.
     ///
     /// - Parameter mends: whether to do that.
-    func verify(mends: Bool) throws(CommandFailure) {
+    package func verify(mends: Bool) throws(CommandFailure) {
         self.mends = mends
         try begin("comparing")
         try walk(visit: compare) { (both, path, status) throws(CommandFailure) in

@@ -2,12 +2,12 @@
 
 import BackingStore
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import Control
-import HostSystem
+package import HostSystem
 
 /// Counts and findings of one import. For one thread.
-final class ImportReport {
+package final class ImportReport {
     /// An object of the source, and what is to be said of it.
     private struct Finding: Hashable {
         let path: HostPath
@@ -17,7 +17,8 @@ final class ImportReport {
     /// The findings of one kind that a person sees. JSON has all.
     private static let mostShown = 50
 
-    let progress = Progress()
+    /// The line on a terminal that says how far the import is.
+    package let progress = Progress()
     /// The source as the user has named it.
     private let source: HostPath
     private let isCopying: Bool
@@ -42,7 +43,7 @@ final class ImportReport {
     var bytes: UInt64 = 0
 
     /// A report on an import from `source`, or on a comparison alone.
-    init(_ source: HostPath, isCopying: Bool) { (self.source, self.isCopying) = (source, isCopying) }
+    package init(_ source: HostPath, isCopying: Bool) { (self.source, self.isCopying) = (source, isCopying) }
 
     /// Whether something is not in the volume as it is in the source.
     var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty || !skipped.isEmpty || remains != nil }
@@ -51,7 +52,7 @@ final class ImportReport {
     func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
 
     /// The private mount at this place has not ended.
-    func fail(_ place: HostPath, _ text: String) { remains = Finding(path: place, text: text) }
+    package func fail(_ place: HostPath, _ text: String) { remains = Finding(path: place, text: text) }
 
     /// An object was copied or was there, and differs.
     func differ(_ path: [EntryName], _ text: String) { add(path, text, to: &differences) }
@@ -68,7 +69,7 @@ final class ImportReport {
     func lose(_ what: String) { unkept[what, default: 0] += 1 }
 
     /// Prints everything, and returns the exit code.
-    func tell(_ volume: HostPath, isJSON: Bool) -> ExitCode {
+    package func tell(_ volume: HostPath, isJSON: Bool) -> ExitCode {
         let code = isIncomplete ? ExitCode.failure : .success
         if isJSON { return Output.done("the import has ended", json(volume).line + "\n", code) }
         show(failures, "not copied")

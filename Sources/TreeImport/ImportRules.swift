@@ -1,13 +1,13 @@
 // Which class an imported file gets: the options --class of `import`.
 
 import BackingStore
-import CommandSupport
-import HostSystem
+package import CommandSupport
+package import HostSystem
 import VolumeAccess
 import VolumeFormat
 
 /// The rules in their order. The first that matches counts.
-struct ImportRules {
+package struct ImportRules {
     private struct Rule {
         let protectionClass: ProtectionClass
         let pattern: HostPath
@@ -18,7 +18,7 @@ struct ImportRules {
     private let rules: [Rule]
 
     /// Reads `CLASS:PATTERN` of each value.
-    init(_ values: [HostPath]) throws(CommandFailure) {
+    package init(_ values: [HostPath]) throws(CommandFailure) {
         var rules: [Rule] = []
         for value in values {
             guard let colon = value.bytes.firstIndex(of: UInt8(ascii: ":")) else {

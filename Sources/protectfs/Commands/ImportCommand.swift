@@ -4,6 +4,7 @@ import BackingStore
 import CLibrary
 import CommandSupport
 import HostSystem
+import TreeImport
 import VolumeFormat
 
 extension Command {

@@ -1,8 +1,8 @@
 // The walk of an import through the source and the volume: what both passes share.
 
-import BackingStore
+package import BackingStore
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import HostSystem
 import VolumeFormat
 
@@ -11,7 +11,7 @@ import VolumeFormat
 /// What a killed import leaves is told apart by names: a file gets its name when it is complete, with the times of the source.
 /// Until then it has a temporary name, which the next import removes. Contents that a power cut has lost all the same are found by
 /// the second pass.
-final class ImportWalk {
+package final class ImportWalk {
     /// An object of the source, and its place in the volume.
     struct Place {
         let from: BackingDirectory
@@ -69,7 +69,8 @@ final class ImportWalk {
     private var estimate = Estimate()
     private var doing = ""
 
-    init(
+    /// A walk from `source` to `target`, which is a directory of the mount whose store is `store`.
+    package init(
         from source: HostDirectory, to target: HostDirectory, store: HostDirectory, rules: ImportRules, replaces: Bool,
         report: ImportReport, interruption: Interruption
     ) throws(CommandFailure) {

@@ -2,7 +2,7 @@
 
 import BackingStore
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import HostSystem
 import VolumeFormat
 
@@ -11,7 +11,7 @@ extension ImportWalk {
     private static let attempts = 3
 
     /// Copies everything that is missing, and makes it durable.
-    func copy() throws(CommandFailure) {
+    package func copy() throws(CommandFailure) {
         try begin("copying")
         try walk { (both, path) throws(CommandFailure) in
             try attempt(path) { () throws(Errno) in try removeLeftovers(both.from, both.to) }
