@@ -107,7 +107,20 @@ let modules: [[Target]] = [
     module("SecurityKey", uses: ["CFido2", "CLibrary", "SodiumKit", "VolumeFormat", "HostSystem"]),
     module("DBus", uses: ["CLibrary", "CSystemd", "HostSystem"]),
     module("SecretStore", uses: ["CLibrary", "SodiumKit", "VolumeFormat", "HostSystem"]),
-    // The rooms of the program `protectfs`.
+]
+
+// For programs that steer mounts: windows, agents, the agent of this package. It needs no Foundation.
+let control: [Target] = [
+    .target(
+        name: "VolumeControl",
+        dependencies: ["CLibrary", "Control", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem"],
+        swiftSettings: strict),
+    .executableTarget(
+        name: "porting-control", dependencies: ["VolumeControl"], path: "Tests/Porting/Control", swiftSettings: strict),
+]
+
+// The program `protectfs` without its commands. TreeImport, SessionServices and MountDaemon do not know each other.
+let programModules: [[Target]] = [
     module(
         "CommandSupport", uses: ["CLibrary", "Control", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem"],
         untested: true),
@@ -125,16 +138,13 @@ let modules: [[Target]] = [
             "CLibrary",
         ],
         untested: true),
-]
-
-// For programs that steer mounts: windows, agents, the agent of this package. It needs no Foundation.
-let control: [Target] = [
-    .target(
-        name: "VolumeControl",
-        dependencies: ["CLibrary", "Control", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem"],
-        swiftSettings: strict),
-    .executableTarget(
-        name: "porting-control", dependencies: ["VolumeControl"], path: "Tests/Porting/Control", swiftSettings: strict),
+    module(
+        "SessionServices",
+        uses: [
+            "VolumeAccess", "CommandSupport", "VolumeControl", "SecretStore", "DBus", "Control", "Keybag", "SodiumKit",
+            "VolumeFormat", "HostSystem", "CLibrary",
+        ],
+        untested: true),
 ]
 
 // The release build's program contains the Swift libraries, so that it runs on systems without Swift.
@@ -145,7 +155,7 @@ let command: [Target] = [
             "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
             "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
             "SecurityKey", "SecretStore", "PassphraseStrength", "CommandSupport", "VolumeAccess",
-            "TreeImport",
+            "TreeImport", "SessionServices",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
@@ -271,9 +281,9 @@ let secrets: [Target] = [
 ]
 
 let everything =
-    libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + control + formatVectors + command
-    + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
-    + importCheck + fuzzing
+    libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + control
+    + programModules.flatMap { $0 } + formatVectors + command + programLibraries.flatMap { $0 } + stateLibraries
+    + statePrograms + databasePrograms + secrets + porting + importCheck + fuzzing
 
 // A trial is what mount-scripts/quickstart builds, in less than half the time: of the modules that are compiled alone or last, none is
 // optimised. The program says that it is one (`protectfs version`).

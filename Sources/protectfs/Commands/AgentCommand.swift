@@ -2,6 +2,7 @@
 
 import CommandSupport
 import HostSystem
+import SessionServices
 import VolumeAccess
 
 extension Command {

@@ -4,6 +4,7 @@ import CommandSupport
 import Control
 import HostSystem
 import Keybag
+import SessionServices
 import VolumeAccess
 import VolumeFormat
 

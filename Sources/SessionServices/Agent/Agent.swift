@@ -1,14 +1,14 @@
 // The loop of `protectfs agent`: waits for signals and the end of the user's sessions, and has mounts locked. Nothing here waits for a bus.
 
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import DBus
-import HostSystem
-import VolumeAccess
+package import HostSystem
+package import VolumeAccess
 
 /// Locks the user's mounts as long as it runs, and once more when it ends. The buses have threads of their own: one that hangs
 /// delays neither a logout nor the end.
-final class Agent {
+package final class Agent {
     private let signals: SignalSet
     private let signalDescriptor: Descriptor
     private let locker: MountLocker
@@ -25,7 +25,7 @@ final class Agent {
 
     /// Blocks the signals that end it, before any thread starts.
     /// - Parameter mistake: what is wrong in the configuration files, if nothing of them could be taken.
-    init(_ policy: Policy, mistake: String?) throws(SystemError) {
+    package init(_ policy: Policy, mistake: String?) throws(SystemError) {
         signals = SignalSet(blocking: [SIGTERM, SIGINT, SIGHUP])
         signalDescriptor = try signals.descriptor()
         let desktop = try Desktop()
@@ -39,7 +39,7 @@ final class Agent {
     }
 
     /// Runs until a signal ends it. The mounts that a logout locks are locked then.
-    func run() -> ExitCode {
+    package func run() -> ExitCode {
         desktop.start { [locker] in locker.lock(for: .screensaver) }
         logind.start()
         readSessions()

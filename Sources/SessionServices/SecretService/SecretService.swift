@@ -1,18 +1,18 @@
 // The loop of `protectfs secret service`: answers calls on the session bus, and tells when the volume is locked or unlocked.
 
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import Control
 import DBus
-import HostSystem
+package import HostSystem
 import SecretStore
-import VolumeFormat
+package import VolumeFormat
 
 /// Provides the secrets of one mount as the Secret Service (org.freedesktop.secrets), as long as the mount is there.
 ///
 /// One thread does everything but asking for a passphrase. Nothing of an item is kept: each call reads the store, which
 /// other programs change, too.
-final class SecretService {
+package final class SecretService {
     /// The name on the bus.
     static let name = "org.freedesktop.secrets"
 
@@ -33,7 +33,7 @@ final class SecretService {
     /// Takes the name on the session bus.
     ///
     /// - Parameter ask: asks for the passphrase and unlocks; nil if nothing is there to ask with.
-    init(
+    package init(
         _ mount: MountEntry, class newClass: ProtectionClass, ask: (@Sendable () -> Void)?
     ) throws(CommandFailure) {
         self.mount = mount
@@ -75,7 +75,7 @@ final class SecretService {
     }
 
     /// Runs until the mount or the bus ends.
-    func run() throws(CommandFailure) -> ExitCode {
+    package func run() throws(CommandFailure) -> ExitCode {
         let exports = DBusExports(
             { [unowned self] path in interfaces(at: path) }, children: { [unowned self] path in children(of: path) })
         while true {
