@@ -145,6 +145,13 @@ let programModules: [[Target]] = [
             "VolumeFormat", "HostSystem", "CLibrary",
         ],
         untested: true),
+    module(
+        "MountDaemon",
+        uses: [
+            "VolumeAccess", "CommandSupport", "FuseFrontend", "FuseBridge", "ProtectedVolume", "Control", "Keybag",
+            "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CConnectionGuard", "CLibrary",
+        ],
+        untested: true),
 ]
 
 // The release build's program contains the Swift libraries, so that it runs on systems without Swift.
@@ -152,10 +159,9 @@ let command: [Target] = [
     .executableTarget(
         name: "protectfs",
         dependencies: [
-            "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
-            "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
-            "SecurityKey", "SecretStore", "PassphraseStrength", "CommandSupport", "VolumeAccess",
-            "TreeImport", "SessionServices",
+            "CommandSupport", "VolumeAccess", "TreeImport", "SessionServices", "MountDaemon", "FuseFrontend",
+            "ProtectedVolume", "SecretStore", "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat",
+            "HostSystem", "CLibrary",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])

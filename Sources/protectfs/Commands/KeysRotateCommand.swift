@@ -6,6 +6,7 @@ import CommandSupport
 import Control
 import HostSystem
 import Keybag
+import MountDaemon
 import ProtectedVolume
 import SodiumKit
 import VolumeAccess

@@ -6,6 +6,7 @@ import Control
 import FuseFrontend
 import HostSystem
 import Keybag
+import MountDaemon
 import VolumeAccess
 
 extension Command {

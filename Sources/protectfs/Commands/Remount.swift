@@ -5,6 +5,7 @@ import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem
+import MountDaemon
 
 /// A change of the flags of a mount.
 enum Remount {

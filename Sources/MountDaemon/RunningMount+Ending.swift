@@ -3,7 +3,7 @@
 import CLibrary
 import CommandSupport
 import FuseFrontend
-import HostSystem
+package import HostSystem
 import Keybag
 import ProtectedVolume
 import VolumeAccess
@@ -214,7 +214,7 @@ extension RunningMount {
     }
 
     /// Detaches the mount even if it is in use.
-    static func detach(_ path: HostPath) {
+    package static func detach(_ path: HostPath) {
         if Credentials.isRoot {
             _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }
         } else {

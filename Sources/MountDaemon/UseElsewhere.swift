@@ -1,11 +1,11 @@
 // What keeps a mount alive that its mount point does not show any more: copies in other mount namespaces, and bind mounts.
 
-import HostSystem
+package import HostSystem
 
 /// Where else the file system of a mount is mounted.
-struct UseElsewhere {
+package struct UseElsewhere {
     /// Seconds that programs elsewhere have between the lock of an unmount and the end of the connection.
-    static let grace: Int32 = 10
+    package static let grace: Int32 = 10
     private static let mostShown = 8
 
     /// Mount points that this process sees: bind mounts.
@@ -14,17 +14,17 @@ struct UseElsewhere {
     let processes: [Int32]
 
     /// Looks now. What this user may not see is missing.
-    init(_ mount: MountEntry) {
+    package init(_ mount: MountEntry) {
         let table = (try? MountTable.read()) ?? []
         mountPoints = table.filter { $0.device == mount.device && $0.mountPoint != mount.mountPoint }.map(\.mountPoint)
         processes = MountTable.processesElsewhere(with: mount.device)
     }
 
     /// Whether nothing was found.
-    var isEmpty: Bool { mountPoints.isEmpty && processes.isEmpty }
+    package var isEmpty: Bool { mountPoints.isEmpty && processes.isEmpty }
 
     /// Where, for a person.
-    var words: String {
+    package var words: String {
         if isEmpty { return "somewhere that this user cannot see" }
         var parts = mountPoints.prefix(Self.mostShown).map { "at \($0)" }
         let shown = processes.prefix(Self.mostShown).map { process in

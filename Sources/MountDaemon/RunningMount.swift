@@ -13,7 +13,7 @@ import VolumeAccess
 import VolumeFormat
 
 /// The mounted volume with its front end, log and events.
-final class RunningMount: Sendable {
+package final class RunningMount: Sendable {
     /// The request that made it.
     let request: MountRequest
     /// The volume's directory and the keybag it was mounted with.

@@ -2,24 +2,24 @@
 
 import BackingStore
 import CLibrary
-import CommandSupport
+package import CommandSupport
 import FuseBridge
 import FuseFrontend
 import HostSystem
-import Keybag
-import ProtectedVolume
+package import Keybag
+package import ProtectedVolume
 import SodiumKit
-import VolumeAccess
+package import VolumeAccess
 import VolumeFormat
 
 /// One mount from its beginning to its end.
-enum Daemon {
+package enum Daemon {
     /// Mounts and serves. Returns when the mount has ended.
     ///
     /// - Parameters:
     ///   - connectionGuard: forked before the credential was read.
     ///   - isStarted: true in the background, with a starter that waits for the report.
-    static func run(
+    package static func run(
         _ request: MountRequest, _ credential: consuming Credential?, _ connectionGuard: consuming ConnectionGuard?,
         isStarted: Bool
     ) throws(CommandFailure) -> ExitCode {
@@ -227,7 +227,7 @@ enum Daemon {
     }
 
     /// Opens the class keys: with the device key alone those of before first unlock, with a credential all of them.
-    static func openKeys(
+    package static func openKeys(
         _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ credential: borrowing Credential?
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool, slot: UInt32?) {
         let deviceKey = try access.found.deviceKey(choice)
@@ -319,7 +319,7 @@ enum Daemon {
     }
 
     /// A notice for the log.
-    static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
+    package static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
         switch notice {
         case .crashEvidence(let evidence):
             "crash damage tolerated in backing inode \(evidence.inode), page \(evidence.page): \(evidence.kind.rawValue)"

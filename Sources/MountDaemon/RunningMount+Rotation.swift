@@ -80,15 +80,15 @@ extension RunningMount {
 }
 
 /// Bounds the bytes written each second.
-final class Pace {
+package final class Pace {
     private let rate: UInt64?
     private let start = monotonicNanoseconds()
 
     /// - Parameter rate: bytes each second; nil for no bound.
-    init(_ rate: UInt64?) { self.rate = rate }
+    package init(_ rate: UInt64?) { self.rate = rate }
 
     /// Waits until `bytes` since the start are within the rate, or `goesOn` says no.
-    func wait(at bytes: UInt64, goesOn: () -> Bool) {
+    package func wait(at bytes: UInt64, goesOn: () -> Bool) {
         guard let rate else { return }
         // At a low rate a long file may take more nanoseconds than a number has room for.
         let pause = UInt64(exactly: (Double(bytes) / Double(rate) * 1e9).rounded()) ?? .max

@@ -8,12 +8,12 @@ import HostSystem
 /// The end of a daemon does not always end its connection. During a lock a thread of it may wait in the kernel for a page to be
 /// written back (FUSE_NOTIFY_INVAL_INODE). That thread then waits for its own dead daemon, keeps /dev/fuse open, and cannot be
 /// killed. Every program on the mount would hang with it.
-struct ConnectionGuard: ~Copyable {
+package struct ConnectionGuard: ~Copyable {
     private let messages: Descriptor
 
     /// Forks the guard before any secret is read, because a fork shares memory, and on the main thread, whose end it waits for.
     /// Nil if the system cannot make a process.
-    init?() {
+    package init?() {
         let number = pfs_guard_start()
         guard number >= 0 else { return nil }
         messages = Descriptor(taking: number)

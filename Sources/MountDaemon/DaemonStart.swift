@@ -1,16 +1,16 @@
 // Starts the daemon, which is this program again, and waits for its report. The secrets are in a pipe.
 
 import CLibrary
-import CommandSupport
-import HostSystem
-import Keybag
-import SodiumKit
-import VolumeAccess
+package import CommandSupport
+package import HostSystem
+package import Keybag
+package import SodiumKit
+package import VolumeAccess
 
 /// The starter's side.
-enum DaemonStart {
+package enum DaemonStart {
     /// Starts the daemon with this program's own arguments. Returns when the mount answers.
-    static func run(
+    package static func run(
         _ words: [HostPath], _ credential: borrowing Credential?, _ deviceKey: FoundVolume.DeviceKeyChoice
     ) throws(CommandFailure) {
         do {
@@ -49,7 +49,7 @@ enum DaemonStart {
     }
 
     /// Whether the pipes are there. Without this check the first files that this process opens would be taken for them.
-    static var isStarted: Bool {
+    package static var isStarted: Bool {
         [DaemonReport.reportNumber, DaemonReport.secretNumber].allSatisfy { number in
             var status = stat()
             return unsafe fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
@@ -58,7 +58,7 @@ enum DaemonStart {
 }
 
 /// The daemon's end of the pipe with the secrets: the device key if one was read from a pipe, then the credential.
-struct StartSecrets: ~Copyable {
+package struct StartSecrets: ~Copyable {
     /// The first byte, and the byte before the credential.
     private enum Kind {
         static let deviceKey = "k"
@@ -81,6 +81,9 @@ struct StartSecrets: ~Copyable {
 
     private let pipe = Descriptor(taking: DaemonReport.secretNumber)
 
+    /// Takes the pipe. Once in a process, and only if `DaemonStart.isStarted`.
+    package init() {}
+
     /// Sends both, at most 5 KiB, which a pipe holds without a reader.
     fileprivate static func send(
         _ deviceKey: FoundVolume.DeviceKeyChoice, _ credential: borrowing Credential?, _ pipe: borrowing Descriptor
@@ -102,7 +105,7 @@ struct StartSecrets: ~Copyable {
     }
 
     /// The device key. Nil if none was sent. Read it first.
-    func deviceKey() throws(CommandFailure) -> SecretKey? {
+    package func deviceKey() throws(CommandFailure) -> SecretKey? {
         guard try kind() == Kind.deviceKey else { return nil }
         var key: SecretKey
         do throws(SodiumError) { key = try SecretKey() } catch { throw ErrorMessages.memory(error) }
@@ -118,7 +121,7 @@ struct StartSecrets: ~Copyable {
     }
 
     /// The credential. Nil if none was sent.
-    consuming func credential() throws(CommandFailure) -> Credential? {
+    package consuming func credential() throws(CommandFailure) -> Credential? {
         guard let kind = try kind(), let form = Kind.form(kind) else { return nil }
         var secret: SecretBytes
         do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {

@@ -1,36 +1,36 @@
 // The arguments of `protectfs mount`, checked as far as possible before anything is done.
 
 import CLibrary
-import CommandSupport
-import FuseFrontend
-import HostSystem
+package import CommandSupport
+package import FuseFrontend
+package import HostSystem
 import Keybag
 import ProtectedVolume
-import SodiumKit
-import VolumeAccess
+package import SodiumKit
+package import VolumeAccess
 import VolumeFormat
 
 /// One call of `protectfs mount`.
-struct MountRequest {
+package struct MountRequest {
     /// The volume as typed.
-    let volume: HostPath
+    package let volume: HostPath
     /// The mount point as typed.
-    let mountPoint: HostPath
+    package let mountPoint: HostPath
     /// The options after `-o`.
-    private(set) var options: MountOptions
+    package private(set) var options: MountOptions
     /// Writes a line for each request to standard error.
     let traces: Bool
     /// The volume stays in the state before first unlock.
-    let noUnlock: Bool
+    package let noUnlock: Bool
     /// The location of the device key.
-    private(set) var deviceKey: FoundVolume.DeviceKeyChoice
+    package private(set) var deviceKey: FoundVolume.DeviceKeyChoice
     /// The usual grace of a lock, and the longest, in seconds.
     let grace: (usual: Double, longest: Double)
     /// `--accept-keybag` and `--previous-keybag`.
     let terms: CheckedVolume.Terms
 
     /// Reads the command line.
-    init(_ arguments: Arguments) throws(CommandFailure) {
+    package init(_ arguments: Arguments) throws(CommandFailure) {
         let operands = arguments.operands
         volume = operands[0]
         mountPoint = operands[1]
@@ -84,13 +84,13 @@ struct MountRequest {
     }
 
     /// Whether the mount is read-only.
-    var isReadOnly: Bool { options.volume.isReadOnly }
+    package var isReadOnly: Bool { options.volume.isReadOnly }
 
     /// Reads a device key that comes from a pipe. The process that guards the connection is forked before this.
-    mutating func readDeviceKey() throws(CommandFailure) { deviceKey = try deviceKey.read() }
+    package mutating func readDeviceKey() throws(CommandFailure) { deviceKey = try deviceKey.read() }
 
     /// Takes the device key that the starter has read from a pipe.
-    mutating func take(_ key: consuming SecretKey) {
+    package mutating func take(_ key: consuming SecretKey) {
         if case .file(let path) = deviceKey { deviceKey = .held(HeldDeviceKey(key, path)) }
     }
 
@@ -102,7 +102,7 @@ struct MountRequest {
     }
 
     /// Makes the checks that need no secret: the volume, the mount point, and whether the machine can mount.
-    func check() throws(CommandFailure) -> CheckedVolume {
+    package func check() throws(CommandFailure) -> CheckedVolume {
         let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)
         try ControlService.checkPlace((try? mountPoint.resolved()) ?? mountPoint)

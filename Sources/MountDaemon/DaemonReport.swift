@@ -5,11 +5,11 @@ import CommandSupport
 import HostSystem
 
 /// The daemon's end of the report pipe. Empty in the foreground.
-struct DaemonReport: ~Copyable {
+package struct DaemonReport: ~Copyable {
     /// The descriptors of the pipes in the child, as its starter sets them.
     static let reportNumber: Int32 = 3
     /// The secret's pipe.
-    static let secretNumber: Int32 = 4
+    package static let secretNumber: Int32 = 4
 
     private let pipe: Descriptor?
 
