@@ -15,12 +15,6 @@ public struct ProtectionSystemError: Error, Equatable, Sendable {
 
     /// The file would have been made outside every protected mount.
     static let notProtected = ProtectionSystemError(code: EXDEV, call: "mount")
-
-    /// The error to throw to the program.
-    func refusal(_ use: FileUse, _ path: String, class wanted: FileProtectionType? = nil) -> any Error {
-        if self == .notProtected { return FileProtectionError.notProtected(path) }
-        return CocoaError.of(code, use, path, class: wanted)
-    }
 }
 
 /// Reads and sets the attribute `user.protection`. It holds a file's class, or a directory's default for new entries.

@@ -122,3 +122,11 @@ func posixCode(_ error: any Error) -> Int32? {
     }
     return nil
 }
+
+extension ProtectionSystemError {
+    /// The error to throw to the program.
+    func refusal(_ use: FileUse, _ path: String, class wanted: FileProtectionType? = nil) -> any Error {
+        if self == .notProtected { return FileProtectionError.notProtected(path) }
+        return CocoaError.of(code, use, path, class: wanted)
+    }
+}

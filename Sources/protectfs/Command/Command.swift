@@ -1,4 +1,4 @@
-// The type of a command, and the table of all commands.
+// The type of a command.
 
 import CommandSupport
 import HostSystem
@@ -77,20 +77,6 @@ struct Command: Sendable {
         self.run = run
     }
 
-    /// The table of all commands, in the order of the help.
-    static let all: [Command] = [
-        .initialise, .info, .erase,
-        .mount, .unmount, .status,
-        .unlock, .lock, .wait, .watch, .agent,
-        .classGet, .classSet, .classList,
-        .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
-        .slotAdd, .slotRemove, .slotList, .slotTest, .recipientNew, .recipientShow,
-        .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
-        .keysRotate, .keysRetire, .keybagExport, .keybagImport,
-        .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,
-        .help, .version,
-    ]
-
     /// The paragraphs of a text, each in one line.
     static func paragraphs(_ text: String) -> [String] {
         text.split(separator: "\n\n").map { $0.split(whereSeparator: \.isNewline).joined(separator: " ") }
@@ -109,18 +95,6 @@ struct Command: Sendable {
         guard name == "fsck" else { return failure.code }
         return failure.code == .usage ? .checkUsage : .checkFailed
     }
-
-    /// The command that `words` begin with, and the number of words in its name.
-    static func find(_ words: [String]) -> (command: Command, length: Int)? {
-        for length in [2, 1] where words.count >= length {
-            let name = words.prefix(length).joined(separator: " ")
-            if let command = all.first(where: { $0.name == name }) { return (command, length) }
-        }
-        return nil
-    }
-
-    /// The commands under a word such as `class`. Empty for any other word.
-    static func subcommands(of word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
 
     /// The first word of its name.
     var firstWord: String { String(name.split(separator: " ").first ?? "") }
