@@ -10,6 +10,7 @@ import tempfile
 
 import handles
 import harness
+from built import built
 from harness import Skip
 
 SOURCE = os.path.join(harness.SUPPORT, "counted_allocations.c")
@@ -25,9 +26,8 @@ def library(environment):
     compiler = next(filter(None, map(shutil.which, ("cc", "clang"))), None)
     if not compiler or not shutil.which("strace"):
         raise Skip("no C compiler, or no strace")
-    path = environment.new_path("counted") + ".so"
-    harness.run(compiler, "-shared", "-fPIC", "-O2", "-o", path, SOURCE)
-    return path
+    words = (compiler, "-shared", "-fPIC", "-O2", SOURCE, "-o")
+    return built(environment, "counted.so", lambda path: harness.run(*words, path))
 
 
 class Counter:
