@@ -172,7 +172,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
         totals.add(name, "ended without a result")
     clean(totals, name, base, control)
     # Not shutil: it takes a call for each level of a tree.
-    harness.run("rm", "-rf", base, ok=False)
+    harness.run("rm", "-rf", base, ok=False, timeout=None)
     verdict, wall = "ok" if len(totals.failed) == before else "FAILED", time.monotonic() - started
     totals.records.append({"kind": "test", "name": name, "wall": round(wall, 2), "waits": waits,
                            "cpu": round(times.of_children() + lanes.of_orphans() - busy, 2)})
