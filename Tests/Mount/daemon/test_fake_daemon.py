@@ -93,9 +93,17 @@ def test_no_answer(environment):
     environment.cell("the other", ("locked", True), (honest.state(), "locked" in told[honest.path]))
 
 
-def test_unmount_asks_again(environment):
-    """A daemon that has no room ends a connection which has asked nothing for a second: unmount comes again, once."""
+def test_asked_again(environment):
+    """A daemon that has no room ends a connection which has asked nothing for a second: commands come again, once."""
     mount = environment.mount()
+    for command in ("status", "lock", "unmount"):
+        done = interrupted(mount, command)
+        environment.cell(command, (0, ""), (done.returncode, done.stderr))
+    environment.cell("is mounted", False, mount.is_mounted)
+
+
+def interrupted(mount, command):
+    """Runs a command whose first connection ends without an answer."""
     place = socket_path(mount)
     os.rename(place, place + ".real")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -109,7 +117,6 @@ def test_unmount_asks_again(environment):
 
         thread = threading.Thread(target=end_one)
         thread.start()
-        done = protectfs("unmount", mount.path, ok=False)
+        done = protectfs(command, mount.path, ok=False)
         thread.join()
-    environment.cell("unmount", (0, ""), (done.returncode, done.stderr))
-    environment.cell("is mounted", False, mount.is_mounted)
+    return done
