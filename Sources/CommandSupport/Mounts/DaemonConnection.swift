@@ -47,6 +47,19 @@ package enum DaemonConnection {
         return client
     }
 
+    /// Connects and runs a call, once more if the connection has ended without an answer: a daemon that has no room for others ends
+    /// one that has asked nothing for a second.
+    static func ask<Result>(
+        _ entry: MountEntry, _ path: HostPath, _ body: (borrowing ControlClient) throws(ControlError) -> Result
+    ) throws(CommandFailure) -> Result {
+        let first = try connect(entry, path)
+        do throws(ControlError) { return try body(first) } catch {
+            guard error == .closed, MountLookup.all().contains(entry) else { throw explain(error, path) }
+        }
+        let second = try connect(entry, path)
+        return try call(path) { () throws(ControlError) in try body(second) }
+    }
+
     /// Runs a call on the daemon and explains its failure.
     package static func call<Result: ~Copyable>(
         _ path: HostPath, _ body: () throws(ControlError) -> Result

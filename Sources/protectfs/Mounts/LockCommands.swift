@@ -84,8 +84,7 @@ extension Command {
     private static func lock(
         _ entry: MountEntry, _ path: HostPath, _ request: LockRequest
     ) throws(CommandFailure) -> LockReport {
-        let client = try DaemonConnection.connect(entry, path)
-        return try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(request) }
+        try DaemonConnection.ask(entry, path) { (client) throws(ControlError) in try client.lock(request) }
     }
 
     /// What a lock of all mounts has done so far.

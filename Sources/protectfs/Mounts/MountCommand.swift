@@ -182,7 +182,7 @@ extension Command {
 
     /// - Parameter grace: the seconds after which the mount ends even if it is in use; nil if it must not.
     private static func unmount(
-        _ path: HostPath, _ entry: MountEntry, grace: UInt64?
+        _ path: HostPath, _ entry: MountEntry, grace: UInt64?, mayAskAgain: Bool = true
     ) throws(CommandFailure) -> ExitCode {
         do throws(CommandFailure) {
             let client = try DaemonConnection.connect(entry, path)
@@ -210,7 +210,12 @@ extension Command {
             if let failure = session?.failure(path) { throw failure }
             return .success
         } catch {
-            guard error.code == .notMounted, MountLookup.isDeadForSure(entry) else { throw error }
+            guard error.code == .notMounted else { throw error }
+            guard MountLookup.isDeadForSure(entry) else {
+                // A daemon that has no room for others ends a connection that has asked nothing for a second.
+                guard mayAskAgain, MountLookup.all().contains(entry) else { throw error }
+                return try unmount(path, entry, grace: grace, mayAskAgain: false)
+            }
             RunningMount.detach(entry.mountPoint)
             DaemonConnection.cleanAfterDead(entry)
             if MountLookup.all().contains(entry) {

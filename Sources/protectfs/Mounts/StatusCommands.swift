@@ -69,8 +69,7 @@ extension Command {
         })
 
     private static func ask(_ entry: MountEntry) throws(CommandFailure) -> StatusReport {
-        let client = try DaemonConnection.connect(entry, entry.mountPoint)
-        return try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in try client.status() }
+        try DaemonConnection.ask(entry, entry.mountPoint) { (client) throws(ControlError) in try client.status() }
     }
 
     /// How long all daemons together may take, in nanoseconds. One may be a program of any user.

@@ -149,7 +149,7 @@ def test_a_tree_deeper_than_descriptors(environment):
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
         resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, 256 << 10))
     done = harness.run(harness.binary(), "import", "--json", source, mount.path, env=mount.volume.environment, ok=False,
-                       preexec_fn=limit)
+                       preexec_fn=limit, timeout=None)
     found = json.loads(done.stdout)
     environment.cell("complete", (True, [], 2 * depth, 2 * depth),
                      (found["complete"], found["failures"], found["copied"], found["verified"]))

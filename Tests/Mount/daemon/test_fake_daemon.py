@@ -91,3 +91,32 @@ def test_no_answer(environment):
     environment.cell("a report that cannot be written", (1, True), (beside.returncode, "1 of 2 mounts are locked" in unsaid))
     environment.cell("the silent one", True, "did not answer in time" in told[silent.path]["error"])
     environment.cell("the other", ("locked", True), (honest.state(), "locked" in told[honest.path]))
+
+
+def test_asked_again(environment):
+    """A daemon that has no room ends a connection which has asked nothing for a second: commands come again, once."""
+    mount = environment.mount()
+    for command in ("status", "lock", "unmount"):
+        done = interrupted(mount, command)
+        environment.cell(command, (0, ""), (done.returncode, done.stderr))
+    environment.cell("is mounted", False, mount.is_mounted)
+
+
+def interrupted(mount, command):
+    """Runs a command whose first connection ends without an answer."""
+    place = socket_path(mount)
+    os.rename(place, place + ".real")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(place)
+        listener.listen()
+
+        def end_one():
+            with listener.accept()[0] as client:
+                receive(client)
+                os.rename(place + ".real", place)
+
+        thread = threading.Thread(target=end_one)
+        thread.start()
+        done = protectfs(command, mount.path, ok=False)
+        thread.join()
+    return done

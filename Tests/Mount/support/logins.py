@@ -8,10 +8,12 @@ import subprocess
 import sys
 
 import harness
+from built import built
 from namespaces import own_devices, own_etc, own_run
 from users import OrdinaryUser
 
 NAME, SERVICE = "ada", "protectfs-test"
+MAKE = os.path.join(harness.REPOSITORY, "mount-scripts/packaging/make-login")
 SESSION = os.path.join(harness.SUPPORT, "pam_session.py")
 
 
@@ -68,9 +70,8 @@ class Login:
         self.log.setblocking(False)
         os.chmod("/run/systemd/journal/dev-log", 0o666)
         os.symlink("/run/systemd/journal/dev-log", "/dev/log")
-        built = environment.new_path("built")
-        harness.run(os.path.join(harness.REPOSITORY, "mount-scripts/packaging/make-login"), "/usr", built)
-        self.module, self.helper = built + "/usr/lib/security/pam_protectfs.so", built + "/usr/libexec/protectfs-login"
+        made = built(environment, "login", lambda place: harness.run(MAKE, "/usr", place))
+        self.module, self.helper = made + "/usr/lib/security/pam_protectfs.so", made + "/usr/libexec/protectfs-login"
         hashed = harness.run("openssl", "passwd", "-6", "-stdin", input=password + "\n").stdout.strip()
         for name, line in (("passwd", f"{NAME}:x:64123:64123::{place}:/bin/sh"), ("shadow", f"{NAME}:{hashed}:19000:0:99999:7:::"),
                            ("group", f"{NAME}:x:64123:\nextra:x:64124:{NAME}")):

@@ -7,21 +7,19 @@ import stat
 import subprocess
 
 import harness
+from built import built
 
 SOURCE = os.path.join(harness.SUPPORT, "losing_store.c")
 BLOCK = 4096
 
 
 def program(environment):
-    """The file system, compiled once per test."""
-    path = os.path.join(environment.base, "losing_store")
-    if not os.path.exists(path):
-        compiler = next((name for name in ("cc", "clang", "gcc") if shutil.which(name)), None)
-        if not compiler:
-            raise harness.Skip("there is no C compiler")
-        flags = harness.run("pkg-config", "--cflags", "--libs", "fuse3", ok=False).stdout.split()
-        harness.run(compiler, "-O1", "-o", path, SOURCE, *flags)
-    return path
+    """The file system, compiled once."""
+    compiler = next((name for name in ("cc", "clang", "gcc") if shutil.which(name)), None)
+    if not compiler:
+        raise harness.Skip("there is no C compiler")
+    flags = harness.run("pkg-config", "--cflags", "--libs", "fuse3", ok=False).stdout.split()
+    return built(environment, "losing_store", lambda path: harness.run(compiler, "-O1", "-o", path, SOURCE, *flags))
 
 
 class LosingStore:

@@ -9,6 +9,8 @@ import time
 
 # Seconds for what comes by itself: however slow the machine is, only what hangs takes so long.
 PATIENCE = 120
+# Of a condition that is asked again and again: so many times what asking takes, or asking would keep a processor busy.
+PAUSES = 10
 
 
 class CommandFailed(AssertionError):
@@ -105,12 +107,15 @@ def as_user(user, action):
 
 
 def wait_until(condition, seconds=PATIENCE, what="the condition"):
-    """Polls until condition() is true."""
-    end = time.monotonic() + seconds
+    """Polls until condition() is true; with pauses much longer than it takes to see that."""
+    start = time.monotonic()
+    end = start + seconds
     while not condition():
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise AssertionError(f"{what} did not come true within {seconds} s")
-        time.sleep(0.01)
+        time.sleep(max(0.01, min(PAUSES * (now - start), 0.5)))
+        start = time.monotonic()
 
 
 def is_running(process):

@@ -9,7 +9,9 @@ import threading
 import time
 
 import harness
+from built import built
 
+HELPER = "/libexec/protectfs-tpm2"
 PATIENCE = 60
 #: Places in the TLV of a TPM's slot, and its length without the two parts.
 FLAGS, PCRS, SALT, NAME, PUBLIC = 0, 4, 8, 24, 60
@@ -21,12 +23,16 @@ def installed(environment):
         raise harness.Skip("needs swtpm")
     if not os.path.exists("/usr/include/tss2/tss2_esys.h") or not shutil.which("cc"):
         raise harness.Skip("needs libtss2-dev and a C compiler")
-    prefix = environment.new_path("prefix")
-    os.makedirs(prefix + "/bin")
-    shutil.copy2(harness.binary(), prefix + "/bin/protectfs")
-    helper = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts/packaging/make-tpm2"), prefix).stdout.strip()
+
+    def make(prefix):
+        os.makedirs(prefix + "/bin")
+        shutil.copy2(harness.binary(), prefix + "/bin/protectfs")
+        made = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts/packaging/make-tpm2"), prefix).stdout.strip()
+        assert made == prefix + HELPER, made
+
+    prefix = built(environment, "tpm2", make)
     os.environ["PROTECTFS"] = prefix + "/bin/protectfs"
-    return helper
+    return prefix + HELPER
 
 
 def listens(path):

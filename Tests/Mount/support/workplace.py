@@ -45,4 +45,4 @@ def workplace(prefix, parent=None):
                 harness.detach(point)
         if not place.is_kept:
             # Not shutil: it takes a call for each level of a tree.
-            harness.run("rm", "-rf", place.path, ok=False)
+            harness.run("rm", "-rf", place.path, ok=False, timeout=None)
