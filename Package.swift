@@ -18,16 +18,16 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The sanitizers run the tests of modules with unsafe code, and of those with threads. ProtectedVolume has no memory of its own:
-// the fuzz target `volume` has it run with the address sanitizer.
+// The sanitizers run the tests of modules with unsafe code, and of those with threads. KeyFiles and ProtectedVolume have no memory
+// of their own: the fuzz target `volume` has them run with the address sanitizer.
 let sanitized = [
     "address": [
         "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore", "FuseBridge", "Control", "SecurityKey",
         "DBus", "SecretStore", "FileProtection",
     ],
     "thread": [
-        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "ProtectedVolume", "FuseBridge", "FuseFrontend", "Control",
-        "FileProtection",
+        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "FuseBridge",
+        "FuseFrontend", "Control", "FileProtection",
     ],
 ]
 
@@ -78,7 +78,9 @@ let testSupport: [Target] = [
     .target(
         name: "MemoryStore", dependencies: ["BackingStore", "HostSystem"], path: "Tests/MemoryStore",
         swiftSettings: strict),
-    .target(name: "TestSupport", dependencies: ["VolumeFormat"], path: "Tests/TestSupport", swiftSettings: strict),
+    .target(
+        name: "TestSupport", dependencies: ["BackingStore", "HostSystem", "VolumeFormat"], path: "Tests/TestSupport",
+        swiftSettings: strict),
 ]
 
 let modules: [[Target]] = [
@@ -94,15 +96,18 @@ let modules: [[Target]] = [
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLibrary", "CLinuxShim", "VolumeFormat", "HostSystem"], tests: ["MemoryStore"]),
     module(
+        "KeyFiles", uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        tests: ["TestSupport", "MemoryStore"], threads: ["Threads"]),
+    module(
         "ProtectedVolume",
-        uses: ["CLibrary", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        uses: ["CLibrary", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
         tests: ["TestSupport", "MemoryStore"], threads: ["Threads", "Support"]),
     module("FuseBridge", uses: ["CFuse3", "CLibrary", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
         uses: [
-            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem",
-            "CLibrary",
+            "FuseBridge", "ProtectedVolume", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit",
+            "HostSystem", "CLibrary",
         ],
         tests: ["MemoryStore"]),
     module("Control", uses: ["CLibrary", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
@@ -127,8 +132,8 @@ let command: [Target] = [
         name: "protectfs",
         dependencies: [
             "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
-            "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
-            "SecurityKey", "SecretStore", "PassphraseStrength",
+            "KeyFiles", "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl",
+            "DBus", "SecurityKey", "SecretStore", "PassphraseStrength",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
@@ -139,8 +144,8 @@ let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",
         dependencies: [
-            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore",
-            "Control",
+            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "HostSystem",
+            "MemoryStore", "Control",
         ],
         swiftSettings: strict)
 ]

@@ -3,6 +3,7 @@
 import BackingStore
 import Control
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 

@@ -3,6 +3,7 @@
 import CLibrary
 import Control
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import SodiumKit
 import VolumeFormat

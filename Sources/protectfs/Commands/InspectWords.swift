@@ -2,6 +2,7 @@
 
 import Control
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 

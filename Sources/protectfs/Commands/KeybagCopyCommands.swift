@@ -3,6 +3,7 @@
 import BackingStore
 import CLibrary
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import SodiumKit

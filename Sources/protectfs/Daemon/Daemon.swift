@@ -5,6 +5,7 @@ import CLibrary
 import FuseBridge
 import FuseFrontend
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import SodiumKit

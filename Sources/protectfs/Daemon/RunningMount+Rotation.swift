@@ -5,6 +5,7 @@ import CLibrary
 import Control
 import FuseFrontend
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeFormat

@@ -1,6 +1,7 @@
 // The record for administrators: what happens to volumes, as entries of the journal. docs/administration.md has the fields.
 
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeFormat

@@ -2,6 +2,7 @@
 
 import CLibrary
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 

@@ -1,6 +1,7 @@
 // The files that this machine keeps for a volume beside its device keys. Only this file makes and reads their names.
 
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 

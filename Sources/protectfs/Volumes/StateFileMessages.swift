@@ -1,6 +1,7 @@
 // The messages for a state file that cannot be used: which file, what is wrong, and the way out.
 
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeFormat

@@ -3,6 +3,7 @@
 import BackingStore
 import CLibrary
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 
