@@ -18,13 +18,21 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The thread sanitizer runs the tests of modules that have threads; the address sanitizer runs all.
-let withThreads = [
-    "HostSystem", "SodiumKit", "Keybag", "BackingStore", "ProtectedVolume", "FuseBridge", "FuseFrontend", "Control",
-    "FileProtection",
+// The sanitizers run the tests of modules with unsafe code, and of those with threads. KeyFiles and ProtectedVolume have no memory
+// of their own: the fuzz target `volume` has them run with the address sanitizer.
+let sanitized = [
+    "address": [
+        "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore", "FuseBridge", "Control", "SecurityKey",
+        "DBus", "SecretStore", "FileProtection",
+    ],
+    "thread": [
+        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "FuseBridge",
+        "FuseFrontend", "Control", "FileProtection",
+    ],
 ]
 
-// What mount-scripts/run-tests builds: unit tests ("all"), those with the fuzzing program ("address"), those with threads ("thread").
+// What mount-scripts/run-tests builds: all unit tests ("all"), with the program for mount tests ("quick"), or those for a sanitizer;
+// with the address sanitizer's also the fuzzing program.
 let choice = Context.environment["PROTECTFS_TESTS"]
 
 /// A module, and its unit tests unless it is `untested`: then mount tests run its code.
@@ -76,7 +84,9 @@ let testSupport: [Target] = [
     .target(
         name: "MemoryStore", dependencies: ["BackingStore", "HostSystem"], path: "Tests/MemoryStore",
         swiftSettings: strict),
-    .target(name: "TestSupport", dependencies: ["VolumeFormat"], path: "Tests/TestSupport", swiftSettings: strict),
+    .target(
+        name: "TestSupport", dependencies: ["BackingStore", "HostSystem", "VolumeFormat"], path: "Tests/TestSupport",
+        swiftSettings: strict),
 ]
 
 let modules: [[Target]] = [
@@ -92,15 +102,18 @@ let modules: [[Target]] = [
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLibrary", "CLinuxShim", "VolumeFormat", "HostSystem"], tests: ["MemoryStore"]),
     module(
+        "KeyFiles", uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        tests: ["TestSupport", "MemoryStore"], threads: ["Threads"]),
+    module(
         "ProtectedVolume",
-        uses: ["CLibrary", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        uses: ["CLibrary", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
         tests: ["TestSupport", "MemoryStore"], threads: ["Threads", "Support"]),
     module("FuseBridge", uses: ["CFuse3", "CLibrary", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
         uses: [
-            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem",
-            "CLibrary",
+            "FuseBridge", "ProtectedVolume", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit",
+            "HostSystem", "CLibrary",
         ],
         tests: ["MemoryStore"]),
     module("Control", uses: ["CLibrary", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
@@ -127,7 +140,7 @@ let programModules: [[Target]] = [
     module(
         "VolumeAccess",
         uses: [
-            "CommandSupport", "ProtectedVolume", "SecurityKey", "PassphraseStrength", "Control", "Keybag",
+            "CommandSupport", "ProtectedVolume", "KeyFiles", "SecurityKey", "PassphraseStrength", "Control", "Keybag",
             "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
         ],
         untested: true),
@@ -148,7 +161,8 @@ let programModules: [[Target]] = [
     module(
         "MountDaemon",
         uses: [
-            "VolumeAccess", "CommandSupport", "FuseFrontend", "FuseBridge", "ProtectedVolume", "Control", "Keybag",
+            "VolumeAccess", "CommandSupport", "FuseFrontend", "FuseBridge", "ProtectedVolume", "KeyFiles", "Control",
+            "Keybag",
             "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CConnectionGuard", "CLibrary",
         ],
         untested: true),
@@ -160,7 +174,8 @@ let command: [Target] = [
         name: "protectfs",
         dependencies: [
             "CommandSupport", "VolumeAccess", "TreeImport", "SessionServices", "MountDaemon", "FuseFrontend",
-            "ProtectedVolume", "SecretStore", "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat",
+            "ProtectedVolume", "KeyFiles", "SecretStore", "Control", "Keybag", "BackingStore", "SodiumKit",
+            "VolumeFormat",
             "HostSystem", "CLibrary",
         ],
         swiftSettings: strict,
@@ -172,8 +187,8 @@ let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",
         dependencies: [
-            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore",
-            "Control",
+            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "HostSystem",
+            "MemoryStore", "Control",
         ],
         swiftSettings: strict)
 ]
@@ -194,7 +209,7 @@ let fuzzing: [Target] =
             name: "fuzz",
             dependencies: [
                 "CLibFuzzer", "MemoryStore", "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore",
-                "ProtectedVolume", "FuseFrontend", "Control", "CommandSupport",
+                "KeyFiles", "ProtectedVolume", "FuseFrontend", "Control", "CommandSupport",
                 "VolumeAccess",
             ],
             path: "Tests/Fuzz", exclude: ["CLibFuzzer", "regressions"], swiftSettings: strict,
@@ -308,10 +323,10 @@ if !fuzzing.isEmpty {
     }
 }
 
-// The targets of tests, and what they need; a quick run's mount tests use the program of the same build.
+// The targets of tests, and what they need.
 func tests(in everything: [Target]) -> [Target] {
-    let chosen = choice == "thread" ? withThreads.map { $0 + "Tests" } : nil
-    let program = choice == "all" ? "protectfs" : "fuzz"
+    let chosen = choice.flatMap { sanitized[$0] }?.map { $0 + "Tests" }
+    let program = choice == "quick" ? "protectfs" : "fuzz"
     var needed: Set<String> = []
     var next = everything.filter { $0.name == program || $0.type == .test && chosen?.contains($0.name) != false }
     while let target = next.popLast() {

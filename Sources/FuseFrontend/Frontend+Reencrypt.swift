@@ -2,6 +2,7 @@
 
 internal import FuseBridge
 internal import HostSystem
+package import KeyFiles
 internal import Keybag
 package import ProtectedVolume
 internal import Synchronization

@@ -2,6 +2,7 @@
 
 package import FuseBridge
 package import HostSystem
+package import KeyFiles
 package import Keybag
 package import ProtectedVolume
 internal import SodiumKit

@@ -1,5 +1,6 @@
 // Notices when an object gets a weaker class, for the record of the mount.
 
+internal import KeyFiles
 internal import ProtectedVolume
 package import VolumeFormat
 

@@ -3,6 +3,7 @@
 internal import BackingStore
 internal import FuseBridge
 internal import HostSystem
+internal import KeyFiles
 internal import Keybag
 internal import ProtectedVolume
 internal import Synchronization

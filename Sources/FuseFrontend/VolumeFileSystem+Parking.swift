@@ -4,6 +4,7 @@
 // carry no data, so they can be put aside.
 
 internal import FuseBridge
+internal import KeyFiles
 internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat

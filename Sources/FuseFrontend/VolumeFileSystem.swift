@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import FuseBridge
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import ProtectedVolume

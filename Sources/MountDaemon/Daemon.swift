@@ -6,6 +6,7 @@ package import CommandSupport
 import FuseBridge
 import FuseFrontend
 import HostSystem
+import KeyFiles
 package import Keybag
 package import ProtectedVolume
 import SodiumKit

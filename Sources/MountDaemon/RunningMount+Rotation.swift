@@ -6,6 +6,7 @@ import CommandSupport
 import Control
 import FuseFrontend
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeAccess

@@ -6,6 +6,7 @@ import Control
 import FuseBridge
 import FuseFrontend
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import SodiumKit

@@ -92,3 +92,8 @@ extension MutableSpan<UInt8> {
         for offset in range { self[offset] = 0 }
     }
 }
+
+extension StaticString {
+    /// A copy of the text's bytes.
+    package var bytes: [UInt8] { withUTF8Buffer { unsafe Array($0) } }
+}

@@ -200,7 +200,7 @@ package enum LateFileName {
     /// The name of a lock's late file.
     package static func bytes(of number: UInt64) -> [UInt8] {
         let bigEndian = stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> UInt64($0)) }
-        return ReservedName.latePrefix.withUTF8Buffer { unsafe Array($0) } + Hexadecimal.encode(bigEndian)
+        return ReservedName.latePrefix.bytes + Hexadecimal.encode(bigEndian)
     }
 
     /// The same as text.

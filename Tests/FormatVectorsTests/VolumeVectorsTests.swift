@@ -2,6 +2,7 @@
 
 import BackingStore
 @testable import MemoryStore
+import KeyFiles
 import SodiumKit
 import Testing
 import VolumeFormat

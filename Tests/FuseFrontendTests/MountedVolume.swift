@@ -5,6 +5,7 @@ import BackingStore
 import CLinuxShim
 import FuseFrontend
 import Glibc
+import KeyFiles
 import Keybag
 import HostSystem
 import ProtectedVolume

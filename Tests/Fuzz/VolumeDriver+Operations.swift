@@ -3,6 +3,7 @@
 import BackingStore
 import HostSystem
 @testable import MemoryStore
+import KeyFiles
 import VolumeFormat
 
 @testable import ProtectedVolume

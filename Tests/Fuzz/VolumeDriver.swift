@@ -5,6 +5,7 @@
 import BackingStore
 import HostSystem
 @testable import MemoryStore
+import KeyFiles
 import Keybag
 import SodiumKit
 import VolumeFormat

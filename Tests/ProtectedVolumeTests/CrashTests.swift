@@ -2,6 +2,7 @@
 
 import BackingStore
 @testable import MemoryStore
+import KeyFiles
 import Keybag
 import HostSystem
 import Testing

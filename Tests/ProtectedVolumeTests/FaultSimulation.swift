@@ -1,6 +1,7 @@
 // One backing call of an operation fails, or all from one on: the right error at the right call, nothing lost, and
 // everything works when the fault is gone.
 
+import KeyFiles
 import Keybag
 import HostSystem
 import Testing

@@ -1,5 +1,6 @@
 // Power cuts under one file: every outcome of every moment of a sequence of operations, and of the recovery after it.
 
+import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit

@@ -3,6 +3,7 @@
 import BackingStore
 @testable import MemoryStore
 import HostSystem
+import KeyFiles
 import Keybag
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@
 // meanwhile.
 
 import HostSystem
+import KeyFiles
 import Testing
 import VolumeFormat
 

@@ -4,6 +4,7 @@ import BackingStore
 import HostSystem
 @testable import Keybag
 @testable import MemoryStore
+import KeyFiles
 import SodiumKit
 import Testing
 import VolumeFormat

@@ -2,6 +2,7 @@
 
 import BackingStore
 import HostSystem
+import KeyFiles
 import Keybag
 import SodiumKit
 import Testing

@@ -3,6 +3,7 @@
 import BackingStore
 import Glibc
 import HostSystem
+import KeyFiles
 import Testing
 import VolumeFormat
 

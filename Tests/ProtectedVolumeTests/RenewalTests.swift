@@ -4,6 +4,7 @@ import BackingStore
 @testable import MemoryStore
 import Glibc
 import HostSystem
+import KeyFiles
 import Testing
 import VolumeFormat
 

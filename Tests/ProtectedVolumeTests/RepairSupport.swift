@@ -2,16 +2,13 @@
 
 @testable import MemoryStore
 import BackingStore
-import Glibc
+import KeyFiles
 import Keybag
 import HostSystem
 import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
-
-/// How many states are tried after each power cut: PROTECTFS_POWERCUT is a factor, 1 unless given.
-let repairEffort = max(1, unsafe getenv("PROTECTFS_POWERCUT").flatMap { unsafe Int(String(cString: $0)) } ?? 1)
 
 /// The result of one check with repair.
 struct RepairOutcome: Sendable {
@@ -80,25 +77,4 @@ extension TestVolume {
         try directory.unlink(BackingName.record)
         try directory.createSymlink(BackingName.record, target: Base64URL.encode(record.span))
     }
-}
-
-/// Everything that a store holds: contents of files and targets of links, whatever their names.
-func everything(below directory: BackingDirectory) throws -> [[UInt8]: Int] {
-    var found: [[UInt8]: Int] = [:]
-    for entry in try directory.entries() {
-        let status = try directory.status(of: entry.name)
-        switch status.kind {
-        case .directory:
-            for (bytes, count) in try everything(below: directory.openDirectory(entry.name)) {
-                found[bytes, default: 0] += count
-            }
-        case .symlink: found[try directory.readSymlink(entry.name), default: 0] += 1
-        default:
-            var bytes = [UInt8](repeating: 0, count: Int(status.size))
-            var raw = bytes.mutableSpan
-            _ = try directory.openFile(entry.name, .readOnly).read(into: &raw, at: 0)
-            found[bytes, default: 0] += 1
-        }
-    }
-    return found
 }

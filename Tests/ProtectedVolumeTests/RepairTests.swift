@@ -2,8 +2,10 @@
 
 import BackingStore
 @testable import MemoryStore
+import KeyFiles
 import Keybag
 import HostSystem
+import TestSupport
 import Testing
 import VolumeFormat
 

@@ -3,6 +3,8 @@
 import BackingStore
 import HostSystem
 @testable import MemoryStore
+import KeyFiles
+import TestSupport
 import Testing
 import VolumeFormat
 

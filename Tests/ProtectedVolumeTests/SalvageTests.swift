@@ -3,6 +3,7 @@
 import BackingStore
 @testable import MemoryStore
 import HostSystem
+import TestSupport
 import Testing
 import VolumeFormat
 

@@ -1,6 +1,7 @@
 // Runs programs on a changed volume: the change must not decide about a class or a name.
 
 import BackingStore
+import KeyFiles
 import Testing
 import VolumeFormat
 

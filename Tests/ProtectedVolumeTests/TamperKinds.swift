@@ -1,5 +1,6 @@
 // Every kind of stored object below a volume's root, as scenes of the tamper matrix.
 
+import KeyFiles
 import TestSupport
 import BackingStore
 import Keybag

@@ -1,5 +1,6 @@
 // The tamper matrix of late files: the records of a changed file that an unlock applies, and its reports.
 
+import KeyFiles
 import TestSupport
 import BackingStore
 @testable import MemoryStore

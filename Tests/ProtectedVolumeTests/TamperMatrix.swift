@@ -1,5 +1,6 @@
 // The tamper matrix: every field of every kind of object × every way of changing it, held against reading and fsck.
 
+import KeyFiles
 import TestSupport
 import BackingStore
 @testable import MemoryStore

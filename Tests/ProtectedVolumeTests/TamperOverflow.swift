@@ -1,5 +1,6 @@
 // Overflow objects, and the links and attributes that refer to them, as a scene of the tamper matrix.
 
+import KeyFiles
 import TestSupport
 import BackingStore
 import Testing

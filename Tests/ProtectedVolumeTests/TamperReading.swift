@@ -1,6 +1,7 @@
 // Everything that a mount shows of a volume, as one value, and what a change below made of it.
 
 import BackingStore
+import KeyFiles
 import Keybag
 import HostSystem
 import Testing

@@ -1,5 +1,6 @@
 // Small volumes for the tamper matrix: each with the objects of some kinds, their partners, and an older version of all.
 
+import KeyFiles
 import TestSupport
 import BackingStore
 @testable import MemoryStore

@@ -3,6 +3,7 @@
 
 import BackingStore
 import HostSystem
+import KeyFiles
 import Testing
 import VolumeFormat
 

@@ -1,5 +1,6 @@
 // Power cuts under a whole volume: names, records, links, attributes and the keybag, and the recovery by mount and check.
 
+import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit

@@ -2,6 +2,7 @@
 
 @testable import MemoryStore
 import BackingStore
+import KeyFiles
 import Keybag
 import HostSystem
 import VolumeFormat

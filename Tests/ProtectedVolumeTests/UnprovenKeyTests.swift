@@ -1,6 +1,7 @@
 // Tests that nothing is encrypted to a public key that no unlock has verified on this machine.
 
 import HostSystem
+import KeyFiles
 import Testing
 import VolumeFormat
 

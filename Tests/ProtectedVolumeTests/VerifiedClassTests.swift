@@ -1,6 +1,7 @@
 // Tests that decisions about classes use only proven bytes: the header of another file decides nothing.
 
 import BackingStore
+import KeyFiles
 import Testing
 import VolumeFormat
 

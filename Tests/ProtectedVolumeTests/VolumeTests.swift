@@ -4,6 +4,8 @@ import BackingStore
 @testable import MemoryStore
 import Glibc
 import HostSystem
+import KeyFiles
+import TestSupport
 import Testing
 import VolumeFormat
 

@@ -1,6 +1,7 @@
 // Checks directories, names, links and attributes.
 
 internal import BackingStore
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat

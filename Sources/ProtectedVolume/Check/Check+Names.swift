@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 extension Check {
@@ -138,7 +139,7 @@ extension Check {
             Repair(action: .renamed, path: paths.visible, backingPath: paths.backing, target: shown + name),
             settling: errors)
         if let companion = Volume.companionName(of: entry), (try? directory.status(of: companion)) != nil {
-            let suffix = NameCipher.bytes(of: NameLimits.companionSuffix)
+            let suffix = NameLimits.companionSuffix.bytes
             _ = try? quarantine.take(companion, from: directory, origin: paths.backing + suffix)
         }
         return (name, encoded.entry)

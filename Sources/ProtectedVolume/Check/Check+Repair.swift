@@ -2,6 +2,7 @@
 // continue after an interruption.
 
 internal import BackingStore
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat
@@ -73,7 +74,7 @@ extension Check {
         if let companion = Volume.companionName(of: name), (try? directory.status(of: companion)) != nil {
             _ = try? quarantine.take(
                 companion, from: directory,
-                origin: paths.backing + Array(NameCipher.bytes(of: NameLimits.companionSuffix)))
+                origin: paths.backing + Array(NameLimits.companionSuffix.bytes))
         }
         return true
     }

@@ -3,6 +3,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 /// A directory whose entries are being checked. Its node is known as long as an item of the queue needs it.

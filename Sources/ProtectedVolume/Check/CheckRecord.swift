@@ -4,6 +4,7 @@
 
 internal import BackingStore
 package import HostSystem
+internal import KeyFiles
 internal import SodiumKit
 internal import VolumeFormat
 

@@ -3,6 +3,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat

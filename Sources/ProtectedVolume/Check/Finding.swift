@@ -1,5 +1,6 @@
 // The findings of a check and its summary. `fsck --json` prints the raw values.
 
+package import KeyFiles
 package import VolumeFormat
 
 /// One thing that a check found.

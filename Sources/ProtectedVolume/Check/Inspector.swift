@@ -3,6 +3,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 package import Keybag
 internal import SodiumKit
 package import VolumeFormat

@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat

@@ -3,6 +3,7 @@
 package import BackingStore
 internal import CLibrary
 internal import HostSystem
+package import KeyFiles
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat

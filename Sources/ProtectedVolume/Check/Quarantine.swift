@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 /// The directory `.protectfs.lost+found`. It has objects under numbers, and a `log` with the origin of each.

@@ -5,6 +5,7 @@
 // files can have such a page. If they do not, the ends of every file do.
 
 internal import BackingStore
+internal import KeyFiles
 internal import VolumeFormat
 
 /// How a quick check finds the files that it must read.

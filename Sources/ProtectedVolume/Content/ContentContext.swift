@@ -1,5 +1,6 @@
 // The state that all open files of one mounted volume share.
 
+package import KeyFiles
 package import Keybag
 package import SodiumKit
 internal import Synchronization

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+package import KeyFiles
 package import VolumeFormat
 
 /// The modes of fallocate(2).

@@ -1,6 +1,7 @@
 // Changing a file's class, and its key.
 
 package import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

@@ -1,5 +1,6 @@
 // Copying a range from one file to another inside of the volume.
 
+package import KeyFiles
 internal import SodiumKit
 internal import VolumeFormat
 

@@ -1,6 +1,7 @@
 // Opens an empty file whose class is closed: it gets a new key, as a new file does.
 
 internal import BackingStore
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat

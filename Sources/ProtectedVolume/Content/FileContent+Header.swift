@@ -1,6 +1,7 @@
 // Rewrites single pages: page 0 with its header, and the last page. Marks files.
 
 internal import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

@@ -6,6 +6,7 @@
 
 internal import BackingStore
 internal import HostSystem
+package import KeyFiles
 internal import VolumeFormat
 
 extension FileContent {

@@ -1,6 +1,7 @@
 // Opening a file: the header's MAC, block 0, the last page, and recovery rules R0 to R3.
 
 package import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

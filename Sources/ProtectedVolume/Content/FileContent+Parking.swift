@@ -1,5 +1,6 @@
 // Reads a busy file. A limited number of threads may wait for it; further reads are parked.
 
+package import KeyFiles
 internal import SodiumKit
 internal import VolumeFormat
 

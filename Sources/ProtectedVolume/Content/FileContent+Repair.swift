@@ -1,6 +1,7 @@
 // Repairs a file before its first modification after a crash: rule R0's new header, rule R5, or a simple cut.
 
 internal import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

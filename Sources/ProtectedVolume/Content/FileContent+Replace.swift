@@ -6,6 +6,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 package import VolumeFormat
 
 /// What the store says of a file that nobody has changed since. Every later change moves `changed`.
@@ -108,7 +109,7 @@ extension FileContent {
         }
     }
 
-    private static let replacedMark = NameCipher.bytes(of: AttributeName.replaced)
+    private static let replacedMark = AttributeName.replaced.bytes
 
     private func mark(replacedBy rename: () throws(VolumeError) -> Void) throws(VolumeError) {
         try store { () throws(Errno) in try backing.setAttribute(Self.replacedMark, []) }

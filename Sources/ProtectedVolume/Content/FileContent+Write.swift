@@ -2,6 +2,7 @@
 // survives a power cut.
 
 internal import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

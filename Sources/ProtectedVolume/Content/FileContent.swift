@@ -1,6 +1,7 @@
 // The content of one open inode, and the tests that every request passes.
 
 package import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

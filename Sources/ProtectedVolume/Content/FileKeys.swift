@@ -1,6 +1,7 @@
 // A file's key and the extent keys derived from it. They are in memory only while the class allows.
 
 import BackingStore
+import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit

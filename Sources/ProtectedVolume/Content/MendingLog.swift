@@ -1,6 +1,7 @@
 // The files of a mount whose middle waits to be mended (rule R5), and the progress of each.
 
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 /// The part of rule R5 that is done later.

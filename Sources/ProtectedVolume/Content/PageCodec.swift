@@ -1,5 +1,6 @@
 // Seals and opens the pages of one file, with nonce, field, associated data and extent key.
 
+import KeyFiles
 import SodiumKit
 import VolumeFormat
 

@@ -1,6 +1,7 @@
 // The page cycle: reads old pages, opens, changes and seals them again under fresh nonces, and writes them.
 
 internal import BackingStore
+internal import KeyFiles
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat

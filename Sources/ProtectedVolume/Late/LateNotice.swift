@@ -1,5 +1,7 @@
 // What a mount reports of late files.
 
+package import KeyFiles
+
 /// An event of a late file, for the log.
 package enum LateNotice: Sendable, Equatable {
     /// The late file waits for a writable mount.

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import CLibrary
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit

@@ -1,6 +1,7 @@
 // The attributes of one object that are stored together, decrypted in locked memory.
 
 internal import HostSystem
+internal import KeyFiles
 internal import SodiumKit
 internal import VolumeFormat
 

@@ -4,6 +4,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 
 extension BackingDirectory {
     // MARK: names that nobody else uses

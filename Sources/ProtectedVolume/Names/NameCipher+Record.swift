@@ -1,6 +1,7 @@
 // The stored form of an attribute record: the record, or a reference to the overflow object that holds it.
 
 internal import HostSystem
+internal import KeyFiles
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
@@ -20,7 +21,7 @@ extension NameCipher {
         static let overflow: UInt8 = 1
     }
 
-    private static let recordAttribute = bytes(of: AttributeName.record)
+    private static let recordAttribute = AttributeName.record.bytes
 
     /// The store's name of an object's record.
     func recordName(of object: ObjectID) -> [UInt8] { backingName(ofAttribute: Self.recordAttribute, of: object) }

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
@@ -68,7 +69,7 @@ struct NameCipher: Sendable {
         let encoding = encoded.copiedBytes()
         let long = longName(of: encoding, in: directory)
         let companion = EncodedName.Companion(
-            name: try entryName(long + Self.bytes(of: NameLimits.companionSuffix)), target: encoding)
+            name: try entryName(long + NameLimits.companionSuffix.bytes), target: encoding)
         return EncodedName(entry: try entryName(long), companion: companion)
     }
 
@@ -95,7 +96,7 @@ struct NameCipher: Sendable {
     /// `~` ‖ b64(MAC-256(directory ID ‖ encoding)).
     func longName(of encoding: [UInt8], in directory: ObjectID) -> [UInt8] {
         let mac = mac256(keys.longName, directory.bytes.span, encoding.span)
-        return Self.bytes(of: NameLimits.longPrefix) + Base64URL.encode(mac.span)
+        return NameLimits.longPrefix.bytes + Base64URL.encode(mac.span)
     }
 
     // MARK: attributes
@@ -290,8 +291,6 @@ struct NameCipher: Sendable {
         guard let name = EntryName(bytes) else { throw .nameTooLong }
         return name
     }
-
-    static func bytes(of text: StaticString) -> [UInt8] { text.withUTF8Buffer { unsafe Array($0) } }
 
     static func bytes(of array: InlineArray<16, UInt8>) -> [UInt8] { array.span.copiedBytes() }
 

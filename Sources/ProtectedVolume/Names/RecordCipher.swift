@@ -1,6 +1,7 @@
 // Makes and verifies directory records, and names those that are set aside.
 
 internal import BackingStore
+internal import KeyFiles
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
@@ -66,12 +67,12 @@ extension NameCipher {
 
     /// The name under which the record of `directory` is set aside in `parent`. `name` is the directory's backing name there.
     func asideName(parent: ObjectID, directory: ObjectID, name: EntryName) -> EntryName {
-        let label = Self.bytes(of: "aside")
+        let label = StaticString("aside").bytes
         let backing = Array(name.bytes)
         let mac = mac128(
             keys.directoryRecord, label.span, parent.bytes.span,
             directory.bytes.span, backing.span)
-        let bytes = Self.bytes(of: ReservedName.asidePrefix) + Base64URL.encode(mac.span)
+        let bytes = ReservedName.asidePrefix.bytes + Base64URL.encode(mac.span)
         return BackingName.known(bytes)
     }
 

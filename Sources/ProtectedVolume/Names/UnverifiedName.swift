@@ -17,7 +17,7 @@ enum UnverifiedName {
     static func bytes(for backing: EntryName, _ name: [UInt8]) -> [UInt8] {
         let hash = hash256(backing.bytes.span)
         let mark =
-            NameCipher.bytes(of: ReservedName.unverifiedPrefix)
+            ReservedName.unverifiedPrefix.bytes
             + Base64URL.encode(hash.span.extracting(0..<hashBytes))
         guard isText(name) else { return mark }
         return mark + [UInt8(ascii: "-")] + fitting(name, NameLimits.longest - mark.count - 1)
@@ -25,7 +25,7 @@ enum UnverifiedName {
 
     /// The original name inside a marked name; nil if it has none, or if the name is not marked.
     static func plain(_ name: [UInt8]) -> [UInt8]? {
-        let prefix = NameCipher.bytes(of: ReservedName.unverifiedPrefix)
+        let prefix = ReservedName.unverifiedPrefix.bytes
         let start = prefix.count + hashLength
         guard name.starts(with: prefix), name.count > start + 1, name[start] == UInt8(ascii: "-"),
             Base64URL.decode(Array(name[prefix.count..<start]).span) != nil

@@ -1,6 +1,7 @@
 // Reports each object that a newer version has made once.
 
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 /// The newer objects of a volume that were reported, by inode number. Thread-safe.

@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 internal import VolumeFormat
 
 extension Volume {
@@ -101,7 +102,7 @@ extension Volume {
         try requireShown(node)
         var result: [[UInt8]] = []
         let hasClass = node.kind == .file || node.kind == .directory
-        if hasClass, try listsProtection(of: node) { result.append(NameCipher.bytes(of: AttributeName.protection)) }
+        if hasClass, try listsProtection(of: node) { result.append(AttributeName.protection.bytes) }
         let object = try backing(node)
         let all = try allNames(object, of: node)
         result += all.filter(NameCipher.isACL)
@@ -170,7 +171,7 @@ extension Volume {
         try changeAttributes(of: node) { (isOver) throws(VolumeError) in
             try attributes.set(name, to: value, mode: mode, isOver: isOver)
         }
-        if name == NameCipher.bytes(of: AttributeName.capability) {
+        if name == AttributeName.capability.bytes {
             node.state.withLock { $0.mayHavePrivileges = nil }
         }
     }

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 
 /// Where the next changes are expected.
 struct ExpectedChanges {

@@ -1,6 +1,7 @@
 // Protection classes as attributes: a file's class, a directory's default class, and the state of the mount.
 
 internal import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import Synchronization
@@ -119,13 +120,13 @@ extension Volume {
         case .protection:
             guard node.kind == .file || node.kind == .directory else { throw .notSupported }
             guard let value = try protectionClass(of: node) else { throw .noAttribute }
-            return NameCipher.bytes(of: value.canonical)
+            return value.canonical.bytes
         case .state:
             guard node === root else { throw .noAttribute }
-            return NameCipher.bytes(of: keys.state.attributeValue)
+            return keys.state.attributeValue.bytes
         case .inactiveState:
             guard node === root else { throw .noAttribute }
-            return NameCipher.bytes(of: keys.state(of: .completeWhenUserInactive).attributeValue)
+            return keys.state(of: .completeWhenUserInactive).attributeValue.bytes
         case .flags:
             guard node.kind == .file else { throw .noAttribute }
             guard let flags = try header(of: node)?.flags else { return [] }
@@ -373,7 +374,7 @@ extension Volume {
             // Reads them now, because they may have changed while the content was encrypted.
             let before = try old.status()
             // An attribute that comes from the directory does not belong to the file.
-            try? new.removeAttribute(NameCipher.bytes(of: AttributeName.accessACL))
+            try? new.removeAttribute(AttributeName.accessACL.bytes)
             for name in try old.attributeNames() {
                 let bytes = name.span
                 guard bytes.hasText(AttributeName.encryptedPrefix) || bytes.equals(AttributeName.accessACL) else {

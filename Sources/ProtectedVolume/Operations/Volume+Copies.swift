@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 
 extension Volume {
     /// Runs the test of a name and the rename of a new copy over it, while no name changes. Else a save that renames a file over

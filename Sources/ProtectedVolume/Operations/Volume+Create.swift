@@ -1,6 +1,7 @@
 // Creates files, directories, links and special files.
 
 internal import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 
 extension Volume {
     /// Whether to look for external changes. They matter without `-o shared`, because the kernel then caches a file's

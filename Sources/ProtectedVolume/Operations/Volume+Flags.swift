@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 
 extension Volume {
     /// The flags of a file or directory; ENOTTY for other objects, and if the store has none.

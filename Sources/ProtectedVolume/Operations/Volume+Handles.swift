@@ -1,6 +1,7 @@
 // Opens, shares and closes the content of files, and wipes its keys at a lock.
 
 internal import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat

@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat
@@ -26,7 +27,7 @@ extension Volume {
             let file = try directory.createFile(first, mode: 0o600)
             try file.truncate(to: 1 << 20)
             guard try file.status().size == 1 << 20 else { throw .EOPNOTSUPP }
-            let name = NameCipher.bytes(of: AttributeName.encryptedPrefix) + Array("probe".utf8)
+            let name = AttributeName.encryptedPrefix.bytes + Array("probe".utf8)
             try file.setAttribute(name, target)
             guard try file.attribute(name) == target else { throw .EOPNOTSUPP }
         } catch { throw .store(error) }

@@ -1,6 +1,7 @@
 // Locks a volume: refuses, flushes and wipes, in this order.
 
 internal import HostSystem
+package import KeyFiles
 internal import Keybag
 package import VolumeFormat
 

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import Synchronization
 internal import VolumeFormat
 
@@ -80,6 +81,6 @@ extension Volume {
     /// The companion's name if `entry` is a long name's entry, even if it does not decrypt.
     static func companionName(of entry: EntryName) -> EntryName? {
         guard ReservedName.kind(of: entry.bytes.span) == .long else { return nil }
-        return BackingName.known(Array(entry.bytes) + NameCipher.bytes(of: NameLimits.companionSuffix))
+        return BackingName.known(Array(entry.bytes) + NameLimits.companionSuffix.bytes)
     }
 }

@@ -1,6 +1,7 @@
 // Looks names up. A name that does not decrypt appears as a hash.
 
 internal import BackingStore
+package import KeyFiles
 internal import SodiumKit
 internal import HostSystem
 internal import VolumeFormat
@@ -133,7 +134,7 @@ extension Volume {
     /// `.undecryptable-` and a hash of the backing name.
     static func nameShown(for backing: EntryName) -> [UInt8] {
         let hash = hash256(backing.bytes.span)
-        return NameCipher.bytes(of: ReservedName.undecryptablePrefix)
+        return ReservedName.undecryptablePrefix.bytes
             + Base64URL.encode(hash.span.extracting(0..<16))
     }
 
@@ -175,7 +176,7 @@ extension Volume {
     func decodeLong(
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> [UInt8]? {
-        let companion = BackingName.known(Array(entry.bytes) + NameCipher.bytes(of: NameLimits.companionSuffix))
+        let companion = BackingName.known(Array(entry.bytes) + NameLimits.companionSuffix.bytes)
         let encoding: [UInt8]
         do throws(Errno) { encoding = try directory.readSymlink(companion) } catch {
             if error == .ENOENT || error == .EINVAL { return nil }

@@ -1,5 +1,6 @@
 // Tests whether a new file of a class can be made now.
 
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat

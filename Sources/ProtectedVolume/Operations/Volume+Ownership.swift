@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 extension Volume {
@@ -16,7 +17,7 @@ extension Volume {
     private func hasDefaultACL(_ parent: Node, _ directory: BackingDirectory) -> Bool {
         let known = options.isShared ? nil : parent.directory?.contents.withLock { $0.hasDefaultACL }
         if let known { return known }
-        let has = (try? directory.attribute(NameCipher.bytes(of: AttributeName.defaultACL))) != nil
+        let has = (try? directory.attribute(AttributeName.defaultACL.bytes)) != nil
         parent.directory?.contents.withLock { $0.hasDefaultACL = has }
         return has
     }

@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 package import VolumeFormat
 
 /// The proof that a name has.

@@ -3,6 +3,7 @@
 
 internal import BackingStore
 internal import HostSystem
+package import KeyFiles
 internal import Keybag
 package import VolumeFormat
 

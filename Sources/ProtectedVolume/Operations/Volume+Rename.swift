@@ -3,6 +3,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 internal import Keybag
 internal import Synchronization
 internal import VolumeFormat

@@ -5,6 +5,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 internal import VolumeFormat
 
 extension Volume {

@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import HostSystem
+package import KeyFiles
 internal import VolumeFormat
 
 extension Volume {
@@ -134,7 +135,7 @@ extension Volume {
     /// Removes file capabilities if there are any. An empty value grants nothing, and stays, as on the kernel's own file systems
     /// (`cap_inode_need_killpriv`).
     package func removeCapabilities(of node: Node) throws(VolumeError) {
-        let name = NameCipher.bytes(of: AttributeName.capability)
+        let name = AttributeName.capability.bytes
         do throws(VolumeError) {
             // No secret, unlike the values of other attributes.
             if try getXattr(node, name).isEmpty { return }

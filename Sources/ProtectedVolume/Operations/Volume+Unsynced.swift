@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+package import KeyFiles
 
 /// The files and directories that were changed and not synced since. Thread-safe. Bounded: `Volume` syncs them when
 /// there are too many.

@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import CLibrary
+package import KeyFiles
 package import Keybag
 internal import HostSystem
 internal import SodiumKit

@@ -4,8 +4,9 @@ import BackingStore
 import CLibrary
 package import CommandSupport
 package import HostSystem
+package import KeyFiles
 package import Keybag
-package import ProtectedVolume
+import ProtectedVolume
 package import SodiumKit
 package import VolumeFormat
 

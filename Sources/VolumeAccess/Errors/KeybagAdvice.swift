@@ -3,6 +3,7 @@
 import BackingStore
 import CommandSupport
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeFormat

@@ -2,6 +2,7 @@
 
 import CommandSupport
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeFormat

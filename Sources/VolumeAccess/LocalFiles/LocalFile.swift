@@ -1,5 +1,6 @@
 // The files that this machine keeps for a volume beside its device keys. Only this file makes and reads their names.
 
+import KeyFiles
 package import HostSystem
 import ProtectedVolume
 package import VolumeFormat

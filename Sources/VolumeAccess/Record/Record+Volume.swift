@@ -1,6 +1,7 @@
 // Entries of the record that come from a mounted volume.
 
 import HostSystem
+import KeyFiles
 import Keybag
 package import ProtectedVolume
 package import VolumeFormat

@@ -3,6 +3,7 @@
 package import BackingStore
 package import CommandSupport
 package import HostSystem
+import KeyFiles
 package import Keybag
 import ProtectedVolume
 import SodiumKit

@@ -3,6 +3,7 @@
 import CLibrary
 package import CommandSupport
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 package import VolumeFormat
 

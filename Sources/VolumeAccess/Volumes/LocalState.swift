@@ -4,8 +4,9 @@ import BackingStore
 import CLibrary
 package import CommandSupport
 package import HostSystem
+package import KeyFiles
 package import Keybag
-package import ProtectedVolume
+import ProtectedVolume
 package import VolumeFormat
 
 /// The state file as commands and the daemon use it.

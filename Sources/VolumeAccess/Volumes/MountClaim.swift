@@ -1,6 +1,7 @@
 // A claim on a state file, so that no two programs write two stores, or one store, by the same record of this machine.
 
 import CLibrary
+import KeyFiles
 package import CommandSupport
 package import HostSystem
 import Keybag

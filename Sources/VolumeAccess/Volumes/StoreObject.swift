@@ -4,7 +4,8 @@ package import BackingStore
 import CLibrary
 package import CommandSupport
 package import HostSystem
-package import ProtectedVolume
+package import KeyFiles
+import ProtectedVolume
 package import VolumeFormat
 
 /// An object of a store, or a copy of one outside of any store. It is reached without following a link of the store.

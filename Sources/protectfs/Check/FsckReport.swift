@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import Control
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import SodiumKit
 import VolumeFormat

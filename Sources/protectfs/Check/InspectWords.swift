@@ -3,6 +3,7 @@
 import CommandSupport
 import Control
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 

@@ -4,6 +4,7 @@ import BackingStore
 import CommandSupport
 import Control
 import HostSystem
+import KeyFiles
 import ProtectedVolume
 import VolumeFormat
 

@@ -5,6 +5,7 @@ import CLibrary
 import CommandSupport
 import Control
 import HostSystem
+import KeyFiles
 import Keybag
 import MountDaemon
 import ProtectedVolume

@@ -4,6 +4,7 @@ import BackingStore
 import CLibrary
 import CommandSupport
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import SodiumKit

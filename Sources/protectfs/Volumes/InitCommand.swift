@@ -5,6 +5,7 @@ import Control
 import BackingStore
 import CLibrary
 import HostSystem
+import KeyFiles
 import Keybag
 import ProtectedVolume
 import SodiumKit

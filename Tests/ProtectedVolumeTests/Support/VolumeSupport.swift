@@ -3,6 +3,7 @@
 import BackingStore
 @testable import MemoryStore
 import Glibc
+import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit
@@ -215,35 +216,5 @@ final class TestVolume: Sendable {
         let (parent, name) = try parent(path)
         let directory = try volume.directory(parent)
         return (directory, try volume.locate(name, in: parent, directory).name.entry)
-    }
-}
-
-/// A directory of the host that is removed with its owner.
-final class TemporaryDirectory: Sendable {
-    let path: String
-    let directory: BackingDirectory
-
-    init() throws {
-        path = "/tmp/protectfs-test-\(UInt64.random(in: 0 ... .max))"
-        guard unsafe Glibc.mkdir(path, 0o700) == 0 else { throw Errno(rawValue: errno) }
-        directory = try HostDirectory.open(path: path)
-    }
-
-    deinit { Self.remove(directory, path) }
-
-    private static func remove(_ directory: BackingDirectory, _ path: String) {
-        empty(directory)
-        unsafe _ = Glibc.rmdir(path)
-    }
-
-    private static func empty(_ directory: BackingDirectory) {
-        for entry in (try? directory.entries()) ?? [] {
-            if let inner = try? directory.openDirectory(entry.name) {
-                empty(inner)
-                try? directory.removeDirectory(entry.name)
-            } else {
-                try? directory.unlink(entry.name)
-            }
-        }
     }
 }

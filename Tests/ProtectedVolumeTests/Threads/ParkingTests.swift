@@ -1,5 +1,6 @@
 // Tests parked reads of a busy file: their place in the queue, their bytes, and the lock of the volume.
 
+import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit

@@ -4,6 +4,7 @@ import BackingStore
 import Dispatch
 import HostSystem
 @testable import MemoryStore
+import KeyFiles
 import TestSupport
 import Testing
 import VolumeFormat

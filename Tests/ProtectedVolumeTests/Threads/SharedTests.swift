@@ -4,6 +4,7 @@ import BackingStore
 import Dispatch
 import Dispatch
 import HostSystem
+import KeyFiles
 import Keybag
 @testable import MemoryStore
 import TestSupport

@@ -3,6 +3,7 @@
 import BackingStore
 @testable import MemoryStore
 import Glibc
+import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import VolumeFormat
 
-@testable import ProtectedVolume
+@testable import KeyFiles
 
 @Suite struct SettledReadingTests {
     private final class Token {}

@@ -8,7 +8,7 @@ import VolumeFormat
 
 @testable import BackingStore
 @testable import MemoryStore
-@testable import ProtectedVolume
+@testable import KeyFiles
 
 /// The keybag files of a volume when a command has verified one of them.
 private enum Scene: CaseIterable {

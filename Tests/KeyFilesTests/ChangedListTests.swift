@@ -8,7 +8,7 @@ import MemoryStore
 import Testing
 import VolumeFormat
 
-@testable import ProtectedVolume
+@testable import KeyFiles
 
 @Suite struct ChangedListTests {
     private static let volume = VolumeID(InlineArray { UInt8($0 + 1) })

@@ -45,7 +45,7 @@ extension StateFileStore {
     }
 
     /// The list of an epoch. Nil if there is none that can be used.
-    func changedList(of epoch: UInt32) -> (ChangedList, Set<UInt64>)? {
+    package func changedList(of epoch: UInt32) -> (ChangedList, Set<UInt64>)? {
         guard let file = try? directory.openFile(changedName(epoch), .readOnly) else { return nil }
         var bytes = [UInt8](repeating: 0, count: ChangedList.length + 1)
         var raw = bytes.mutableSpan

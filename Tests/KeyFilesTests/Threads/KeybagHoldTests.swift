@@ -5,7 +5,7 @@ import HostSystem
 import TestSupport
 import Testing
 
-@testable import ProtectedVolume
+@testable import KeyFiles
 
 @Suite struct KeybagHoldTests {
     private let holder: TemporaryDirectory

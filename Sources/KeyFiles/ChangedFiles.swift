@@ -7,9 +7,9 @@
 // The overflow objects that the mount makes or replaces are on the list, too, by their IDs: after a crash a check may remove them
 // if nothing refers to them, and those that other machines have made must stay.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import VolumeFormat
+package import VolumeFormat
 
 /// A list in its file.
 package struct ChangedListFile: Sendable {
@@ -56,18 +56,18 @@ package final class ChangedFiles: Sendable {
     ///
     /// - Throws: if the list can be neither written nor removed. The file must not be changed then, because a check would
     ///   believe the list.
-    func cover(_ inode: UInt64) throws(VolumeError) {
+    package func cover(_ inode: UInt64) throws(VolumeError) {
         try wait(for: { $0.listed.contains(inode) }) { $0.waiting.insert(inode) }
     }
 
     /// The entry of an overflow object. Its ID is random, so it is no inode number.
-    static func entry(of overflow: ObjectID) -> UInt64 {
+    package static func entry(of overflow: ObjectID) -> UInt64 {
         let bytes = overflow.bytes
         return bytes.span.littleEndian(at: 0) | 1 << 63
     }
 
     /// Notes files that will probably be changed. They are listed together with the next one, if half of the room allows it.
-    func expect(_ inodes: [UInt64]) {
+    package func expect(_ inodes: [UInt64]) {
         state.withLock { state in
             guard let list = state.list, inodes.count <= list.left / 2 - state.waiting.count else { return }
             for inode in inodes where !state.listed.contains(inode) { state.waiting.insert(inode) }
@@ -75,14 +75,16 @@ package final class ChangedFiles: Sendable {
     }
 
     /// The number of files that `expect` takes.
-    var room: Int { state.withLock { state in state.list.map { max($0.left / 2 - state.waiting.count, 0) } ?? 0 } }
+    package var room: Int {
+        state.withLock { state in state.list.map { max($0.left / 2 - state.waiting.count, 0) } ?? 0 }
+    }
 
     /// How often programs had to wait.
-    var waits: Int { state.withLock { $0.writes } }
+    package var waits: Int { state.withLock { $0.writes } }
 
     /// Notes a file that was just made. If the clock was set back, a check cannot know it by its time, so all files count as
     /// changed from now on.
-    func made(_ status: Status) throws(VolumeError) {
+    package func made(_ status: Status) throws(VolumeError) {
         guard let born = status.born?.nanosecondsSince1970 else { return }
         let isKnown = state.withLock { state in
             state.list.map { born >= $0.header.began } ?? true

@@ -5,18 +5,28 @@ import BackingStore
 @testable import MemoryStore
 import Keybag
 import HostSystem
+import SodiumKit
+import TestSupport
 import Testing
 import VolumeFormat
 
-@testable import ProtectedVolume
+@testable import KeyFiles
 
 @Suite struct EraserTests {
+    /// One for all tests: the password hash is what takes time here.
+    private static let bag = Result {
+        let text = Array("p".utf8)
+        return try Keybag.create(
+            suite: .aes256GCM, passphrase: try SecretBytes(copying: text.span), deviceKey: try SecretKey.random(),
+            cost: Argon2Parameters(passes: 1, memory: 8 << 20)
+        ).bag
+    }
     private static let secret: [UInt8] = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
 
     /// A volume's directory with a keybag, its predecessor, and an unfinished one.
     private func volume() throws -> MemoryStore {
         let store = MemoryStore()
-        let bag = try TestKeys.shared.get().bag
+        let bag = try Self.bag.get()
         try KeybagFile.create(bag.bytes, in: store.root)
         let previous = KeybagFile.previous
         try store.root.createFile(previous, mode: 0o600).write(bag.bytes.span, at: 0)
@@ -84,7 +94,7 @@ import VolumeFormat
     }
 
     @Test func thePowerMayFailAnywhere() throws {
-        let bag = try TestKeys.shared.get().bag
+        let bag = try Self.bag.get()
         var states = 0
         for cut in 0..<40 {
             let store = try volume()

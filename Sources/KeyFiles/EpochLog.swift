@@ -1,7 +1,7 @@
 // The epochs of a mount. The state file lists an epoch before the first write and drops it after a clean unmount.
 
-import HostSystem
-import VolumeFormat
+internal import HostSystem
+internal import VolumeFormat
 
 /// Which crash damage is tolerated.
 package enum CrashTolerance: Sendable, Equatable {
@@ -67,7 +67,7 @@ package final class EpochLog: Sendable {
     /// The tolerance of this mount.
     package let tolerance: CrashTolerance
     /// The files that this mount changes.
-    let changed = ChangedFiles()
+    package let changed = ChangedFiles()
     private let state: Lock<State>
     private let limit: UInt64
     private let record: EpochRecord
@@ -122,7 +122,7 @@ package final class EpochLog: Sendable {
     }
 
     /// Whether crash damage is tolerated in a block of `epoch`.
-    func isTolerated(_ epoch: UInt32) -> Bool {
+    package func isTolerated(_ epoch: UInt32) -> Bool {
         switch tolerance {
         case .nothing: false
         case .everything: !isOwn(epoch)
@@ -132,7 +132,7 @@ package final class EpochLog: Sendable {
 
     /// Whether an epoch ended badly, as rule R0 requires, or will be left open. So a file whose header could not be written
     /// for lack of space is empty at once, and not only after the next mount.
-    var toleratesAny: Bool {
+    package var toleratesAny: Bool {
         switch tolerance {
         case .nothing: false
         case .everything: true
@@ -147,14 +147,14 @@ package final class EpochLog: Sendable {
     package var own: [UInt32] { state.withLock { $0.own } }
 
     /// Leaves this mount's epochs open at unmount, because a header could not be written.
-    func keepOpen() {
+    package func keepOpen() {
         state.withLock { $0.isKeptOpen = true }
     }
 
     /// Counts this mount's epochs among those that ended badly from now on. Used when the end of a file could not be written:
     /// the next open must read the file as after a crash. The next write draws another epoch, so later writes and repairs are
     /// not suspect.
-    func endBadly() {
+    package func endBadly() {
         state.withLock { state in
             state.ended.formUnion(state.own)
             state.own = []
@@ -164,7 +164,7 @@ package final class EpochLog: Sendable {
 
     /// An epoch that is listed as one that ended badly, from `candidates` if possible. If no such epoch exists, for example
     /// because the state file was lost, draws one and lists it durably. This mount never removes it.
-    func suspect(_ candidates: UInt32?...) throws(VolumeError) -> UInt32 {
+    package func suspect(_ candidates: UInt32?...) throws(VolumeError) -> UInt32 {
         try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
             for case .some(let epoch) in candidates where state.ended.contains(epoch) { return epoch }
             if let epoch = state.ended.min() { return epoch }
@@ -175,7 +175,7 @@ package final class EpochLog: Sendable {
     }
 
     /// Whether `epoch` is listed as one that ended badly.
-    func isSuspect(_ epoch: UInt32) -> Bool {
+    package func isSuspect(_ epoch: UInt32) -> Bool {
         state.withLock { $0.ended.contains(epoch) }
     }
 
@@ -190,7 +190,7 @@ package final class EpochLog: Sendable {
     }
 
     /// Removes the epochs that ended badly from the list, after a complete unlocked check has read every file.
-    func closeEndedBadly() throws(VolumeError) {
+    package func closeEndedBadly() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.ended.isEmpty else { return }
             try record.close(state.ended.sorted())

@@ -8,7 +8,8 @@ package import VolumeFormat
 
 /// The file `UUID.state` or `UUID.N.state` in a directory outside of the volume. Safe for several threads and processes.
 package final class StateFileStore: Sendable {
-    let directory: BackingDirectory
+    /// The directory of state files.
+    package let directory: BackingDirectory
     let volumeID: VolumeID
     /// The file's name in the directory.
     package let name: String
@@ -76,7 +77,7 @@ package final class StateFileStore: Sendable {
     }
 
     /// Ends the tolerance of crash damage in every file, after a complete check without errors.
-    func endToleration() throws(VolumeError) {
+    package func endToleration() throws(VolumeError) {
         try update { $0?.layout.toleratesEverything = false }
     }
 
@@ -147,7 +148,7 @@ extension EpochRecord {
     /// The state file.
     ///
     /// - Parameter listsChanges: whether a list of changed files is kept beside it.
-    init(_ states: StateFileStore, listsChanges: Bool = false) {
+    package init(_ states: StateFileStore, listsChanges: Bool = false) {
         self.init { (highest) throws(VolumeError) in
             try states.drawEpoch(above: highest)
         } close: { (epochs) throws(VolumeError) in

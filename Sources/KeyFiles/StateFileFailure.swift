@@ -33,7 +33,7 @@ package struct StateFileFailure: Error, Equatable, Sendable {
     }
 
     /// The errno that a program gets.
-    var errno: Errno {
+    package var errno: Errno {
         switch reason {
         case .unusable(.newer): .EOPNOTSUPP
         case .unusable: .EIO

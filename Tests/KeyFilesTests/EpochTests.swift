@@ -8,7 +8,7 @@ import Keybag
 import Testing
 import VolumeFormat
 
-@testable import ProtectedVolume
+@testable import KeyFiles
 
 @Suite struct EpochTests {
     private static let volume = VolumeID(InlineArray { UInt8($0 + 1) })
