@@ -49,7 +49,7 @@ package enum DaemonConnection {
 
     /// Connects and runs a call, once more if the connection has ended without an answer: a daemon that has no room for others ends
     /// one that has asked nothing for a second.
-    static func ask<Result>(
+    package static func ask<Result>(
         _ entry: MountEntry, _ path: HostPath, _ body: (borrowing ControlClient) throws(ControlError) -> Result
     ) throws(CommandFailure) -> Result {
         let first = try connect(entry, path)
