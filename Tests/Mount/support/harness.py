@@ -11,7 +11,7 @@ import time
 
 import states
 # Tests find these here as well.
-from processes import (PATIENCE, CommandFailed, Lines, as_user, detach, in_child, outcome, run, sync,  # noqa: F401
+from processes import (PATIENCE, CommandFailed, Lines, as_user, come_first, detach, in_child, outcome, run, sync,  # noqa: F401
                        wait_until)
 
 SUPPORT = os.path.dirname(os.path.abspath(__file__))
