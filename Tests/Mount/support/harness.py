@@ -29,6 +29,7 @@ BUSY, NOT_MOUNTED = 6, 7
 PASSPHRASE = "correct horse battery staple"
 # The cheapest hash of a new passphrase that protectfs makes. By default one takes a second of processor time.
 COST = "3 passes 64 MiB"
+CONFIGURATION = f"passphrase.cost = {COST}\n".encode()
 # A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
 GRACE = "240"
 
@@ -316,7 +317,7 @@ def runtime_directory():
 def configure(home):
     """Has commands take their settings from here: those of tests, and nobody's own."""
     os.makedirs(os.path.join(home, "protectfs"), mode=0o755)
-    write_file(os.path.join(home, "protectfs/config"), f"passphrase.cost = {COST}\n".encode())
+    write_file(os.path.join(home, "protectfs/config"), CONFIGURATION)
     os.environ["XDG_CONFIG_HOME"] = home
 
 
