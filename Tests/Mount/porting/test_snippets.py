@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+from built import place
 from harness import REPOSITORY, Skip, binary, run
 
 # What snippets may take for granted beside what the comment before them gives: <!-- given: NAME: TYPE, … -->
@@ -78,18 +79,18 @@ def compiled(environment, sources):
     """swiftc's outcome for some sources: (whether it compiles, what it says)."""
     if not shutil.which("swiftc"):
         raise Skip("there is no swiftc")
-    place, built = environment.new_path("snippets"), modules()
-    os.makedirs(place)
+    folder, built = environment.new_path("snippets"), modules()
+    os.makedirs(folder)
     paths = []
     for number, source in enumerate(sources):
-        paths.append(os.path.join(place, f"Snippet{number}.swift"))
+        paths.append(os.path.join(folder, f"Snippet{number}.swift"))
         with open(paths[-1], "w", encoding="utf-8") as file:
             file.write(source)
     maps = [os.path.join(built, name + ".build", "module.modulemap") for name in ("CLinuxShim", "COpenSSL")]
     maps += glob.glob(os.path.join(REPOSITORY, "Sources/C*/module.modulemap"))
     words = [word for path in maps for word in ("-Xcc", f"-fmodule-map-file={path}")]
     done = run("nice", "swiftc", "-typecheck", "-parse-as-library", "-swift-version", "6", "-module-name", "Snippets",
-               "-module-cache-path", os.path.join(environment.base, "cache"), "-I", os.path.join(built, "Modules"), *words, *paths,
+               "-module-cache-path", os.path.join(place(environment), "swift"), "-I", os.path.join(built, "Modules"), *words, *paths,
                ok=False, timeout=1800)
     return done.returncode == 0, done.stderr
 

@@ -187,7 +187,7 @@ def core_of(pid, environment):
     if not shutil.which("gcore"):
         return None
     prefix = environment.new_path("core")
-    done = harness.run("gcore", "-o", prefix, pid, ok=False)
+    done = harness.run("gcore", "-o", prefix, pid, ok=False, timeout=None)
     path = f"{prefix}.{pid}"
     return path if done.returncode == 0 and os.path.exists(path) else None
 

@@ -1,7 +1,6 @@
 """Counts what one operation on a mount costs: requests of the kernel, calls to the store, and heap allocations."""
 
 import collections
-import contextlib
 import mmap
 import os
 import shutil
@@ -41,8 +40,7 @@ class Counter:
         words = {"LD_PRELOAD": library(environment), "ALLOCATION_COUNT": counts}
         os.environ.update(words)
         # Where an operation takes long, what the daemon does from time to time counts, too. It and what counts inherit this.
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, -10)
+        harness.come_first()
         self.mount = environment.mount(volume, options=options)
         for word in words:
             del os.environ[word]

@@ -232,5 +232,9 @@ def mapped_reader(gang, handle, content):
 
 
 def hog(gang):
+    """Has the processor for longer than a turn of the scheduler, again and again."""
     while not gang.stopping:
-        sum(range(1000))
+        end = time.monotonic() + 0.03
+        while time.monotonic() < end:
+            sum(range(1000))
+        time.sleep(0.03)

@@ -11,7 +11,7 @@ import time
 
 import states
 # Tests find these here as well.
-from processes import (PATIENCE, CommandFailed, Lines, as_user, detach, in_child, outcome, run, sync,  # noqa: F401
+from processes import (PATIENCE, CommandFailed, Lines, as_user, come_first, detach, in_child, outcome, run, sync,  # noqa: F401
                        wait_until)
 
 SUPPORT = os.path.dirname(os.path.abspath(__file__))
@@ -29,6 +29,7 @@ BUSY, NOT_MOUNTED = 6, 7
 PASSPHRASE = "correct horse battery staple"
 # The cheapest hash of a new passphrase that protectfs makes. By default one takes a second of processor time.
 COST = "3 passes 64 MiB"
+CONFIGURATION = f"passphrase.cost = {COST}\n".encode()
 # A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
 GRACE = "240"
 
@@ -320,7 +321,7 @@ def runtime_directory():
 def configure(home):
     """Has commands take their settings from here: those of tests, and nobody's own."""
     os.makedirs(os.path.join(home, "protectfs"), mode=0o755)
-    write_file(os.path.join(home, "protectfs/config"), f"passphrase.cost = {COST}\n".encode())
+    write_file(os.path.join(home, "protectfs/config"), CONFIGURATION)
     os.environ["XDG_CONFIG_HOME"] = home
 
 

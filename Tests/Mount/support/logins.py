@@ -61,6 +61,7 @@ class Login:
         os.makedirs(place + "/.config/protectfs")
         os.makedirs(place + "/.local/share")
         os.rename(place + "/data/protectfs", place + "/.local/share/protectfs")
+        harness.write_file(place + "/.config/protectfs/config", harness.CONFIGURATION)
         for path in (".config", ".config/protectfs", ".local", ".local/share"):
             os.chown(os.path.join(place, path), 64123, 64123)
         self.user.variables = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
