@@ -37,7 +37,7 @@ package enum CredentialInput {
     }
 
     /// The passphrase of an existing volume. A command that takes no other credential asks for it alone.
-    static func passphrase(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> SecretBytes {
+    package static func passphrase(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> SecretBytes {
         try requireOneWay(arguments)
         if let path = arguments.path("passphrase-file") { return try line(ofFile: path, option: "passphrase-file") }
         if let command = arguments.path("passphrase-command") {
