@@ -239,7 +239,7 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     open func forEachEntry(_ body: (DirectoryEntry) -> Bool) throws(Errno) {
         try forEachEntry(from: 0) { entry, _ in body(entry) }
     }
-    /// All entries.
+    /// Every entry but `.` and `..`, read at once.
     open func entries() throws(Errno) -> [DirectoryEntry] {
         var all: [DirectoryEntry] = []
         try forEachEntry { entry in

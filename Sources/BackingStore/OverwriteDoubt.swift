@@ -34,7 +34,7 @@ public struct OverwriteDoubt: Sendable, Hashable {
 
     /// The file system's name.
     public let fileSystem: String
-    /// The reason.
+    /// Why nothing proves that it overwrites in place.
     public let reason: Reason
 
     /// Names a file system and a reason.

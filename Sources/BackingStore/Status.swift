@@ -4,19 +4,14 @@
 public enum FileKind: UInt8, Sendable {
     /// The file system does not say. Use `status(of:)`.
     case unknown = 0
-    /// A FIFO.
     case fifo = 1
-    /// A character device.
     case characterDevice = 2
-    /// A directory.
     case directory = 4
-    /// A block device.
     case blockDevice = 6
     /// A regular file.
     case regular = 8
     /// A symbolic link.
     case symlink = 10
-    /// A socket.
     case socket = 12
 
     /// The kind in the type bits of an `st_mode`.
@@ -69,9 +64,9 @@ public struct Status: Hashable, Sendable {
     public var mode: UInt32
     /// Number of hard links.
     public var links: UInt64
-    /// Owner.
+    /// `st_uid`.
     public var owner: UInt32
-    /// Group.
+    /// `st_gid`.
     public var group: UInt32
     /// Device number of a device file.
     public var specialDevice: UInt64
@@ -126,7 +121,7 @@ public struct StoreStatistics: Hashable, Sendable {
     public var blockSize: UInt64
     /// Unit of the block counts, in bytes.
     public var fragmentSize: UInt64
-    /// All blocks.
+    /// Blocks of the file system, used or not.
     public var blocks: UInt64
     /// Free blocks.
     public var blocksFree: UInt64

@@ -12,7 +12,7 @@ public enum StoreLock: Int32, Sendable {
 
 /// A lock of another owner.
 public struct ForeignLock: Sendable {
-    /// Its kind.
+    /// Whether other owners may share it.
     public var kind: StoreLock
     /// The locked bytes.
     public var range: ClosedRange<UInt64>

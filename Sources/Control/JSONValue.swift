@@ -7,7 +7,7 @@ import VolumeFormat
 package struct JSONMember: Sendable, Equatable {
     /// The member's name.
     package let key: String
-    /// Its value.
+    /// What the member holds; it may be null.
     package let value: JSONValue
 
     /// The end of the name of a member with the bytes of a path.
@@ -46,12 +46,10 @@ package enum JSONValue: Sendable, Equatable {
     case integer(Int64)
     /// Any other number; never infinite or NaN when parsed.
     case number(Double)
-    /// A string.
     case string(String)
     /// A path, which need not be UTF-8. It is written as a string; an object's member NAME whose path is not UTF-8 gets NAMEHex
     /// beside it, which has its bytes. The parser does not make it.
     case path(HostPath)
-    /// An array.
     case array([JSONValue])
     /// An object. The parser rejects two members of the same name.
     case object([JSONMember])

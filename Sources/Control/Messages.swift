@@ -58,7 +58,7 @@ package struct StatusReport: Sendable, Equatable {
     package var mountPoint = HostPath("")
     /// The volume's UUID.
     package var volumeID = ""
-    /// The state.
+    /// What the keys in memory allow now.
     package var state = VolumeState.beforeFirstUnlock
     /// Number of files whose plaintext the kernel still holds; 0 except in the state `sweeping`.
     package var sweepingFiles = 0

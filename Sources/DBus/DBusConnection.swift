@@ -25,7 +25,7 @@ package import HostSystem
         package var service: String
         /// The object.
         package var path: String
-        /// The interface.
+        /// The group of methods on that object.
         package var interface: String
 
         /// Names a target.

@@ -77,7 +77,7 @@ extension DBusError {
     package static func invalidArguments(_ message: String) -> DBusError {
         DBusError("org.freedesktop.DBus.Error.InvalidArgs", message)
     }
-    /// Not supported.
+    /// What the service does not do, such as an algorithm.
     package static func notSupported(_ message: String) -> DBusError {
         DBusError("org.freedesktop.DBus.Error.NotSupported", message)
     }

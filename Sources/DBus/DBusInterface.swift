@@ -16,7 +16,7 @@ package struct DBusInterface {
         }
     }
 
-    /// A method.
+    /// What a caller can ask of an object, with the types of arguments and answer.
     package struct Method {
         let name: String
         let takes: [Argument]
@@ -47,7 +47,7 @@ package struct DBusInterface {
         }
     }
 
-    /// A property.
+    /// A value of an object that callers read, and may set.
     package struct Property {
         let name: String
         let signature: String
@@ -82,7 +82,7 @@ package struct DBusInterface {
     package static let properties = "org.freedesktop.DBus.Properties"
     static let introspectable = "org.freedesktop.DBus.Introspectable"
 
-    /// Its name.
+    /// In reverse domain order, as callers give it.
     package let name: String
     let methods: [Method]
     let properties: [Property]

@@ -30,7 +30,7 @@ package indirect enum DBusValue: Sendable, Hashable {
     package struct Entry: Sendable, Hashable {
         /// The key, of a basic type.
         package let key: DBusValue
-        /// The value.
+        /// Of any type that the dictionary's type allows.
         package let value: DBusValue
 
         /// Makes an entry.

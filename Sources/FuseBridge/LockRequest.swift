@@ -41,7 +41,7 @@ public enum LockKind: Sendable {
 
 /// The bytes of a lock with fcntl(2). The last byte is `Int64.max` if the lock reaches to the end of the file.
 public struct LockedBytes: Sendable {
-    /// The kind.
+    /// Shared, exclusive, or none to take the lock away.
     public var kind: LockKind
     /// The first byte.
     public var first: UInt64

@@ -45,7 +45,7 @@ public enum SessionError: Error, Equatable {
     private let begun = Condition()
     /// The most bytes of one READ or WRITE. Changes only before `start`.
     var dataCapacity: Int
-    /// The mount point.
+    /// Where it is mounted; empty before that.
     public private(set) var mountPoint = ""
     /// The number of workers with a buffer that could not be locked against swapping.
     public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }

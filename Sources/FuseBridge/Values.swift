@@ -33,7 +33,7 @@ public struct Attributes: Sendable {
     public var links: UInt64 = 1
     /// User.
     public var owner: UInt32 = 0
-    /// Group.
+    /// The number of the group.
     public var group: UInt32 = 0
     /// For a device file, its number.
     public var device: UInt64 = 0
@@ -155,7 +155,7 @@ public struct AttributeChanges: Sendable {
     public var mode: UInt32?
     /// User.
     public var owner: UInt32?
-    /// Group.
+    /// The number of the group.
     public var group: UInt32?
     /// In bytes.
     public var size: Int64?

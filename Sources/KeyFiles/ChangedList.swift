@@ -5,7 +5,7 @@ package import VolumeFormat
 
 /// What is fixed in a list: whose it is, and when it began.
 package struct ChangedListHeader: Sendable, Equatable {
-    /// The volume.
+    /// Whose files the list has.
     package let volume: VolumeID
     /// The epoch in which the files were changed.
     package let epoch: UInt32

@@ -102,16 +102,6 @@ extension Keybag {
         try changing(id, to: passphrase, device: Span<UInt8>(), cost: cost, label: label, keys: keys)
     }
 
-    /// Removes the passphrase of slot `id`.
-    ///
-    /// - Parameter newer: whether to remove a slot of a newer version too, whatever opens it.
-    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `newerSlot`, `lastPassphrase`, `lastPortableSlot`.
-    package func removingPassphrase(
-        ofSlot id: UInt32, newer: Bool = false, keys: borrowing VolumeKeys
-    ) throws(KeybagError) -> Keybag {
-        try removing(slotAt: try passphraseIndex(id, newer: newer), keys: keys)
-    }
-
     /// Removes slot `id`, unless it is the device's, the only passphrase, or the only slot that opens without the device key.
     ///
     /// - Parameter newer: whether to remove a slot of a newer version too, whatever opens it.
@@ -220,8 +210,8 @@ extension Keybag {
         }
     }
 
-    private func passphraseIndex(_ id: UInt32, newer: Bool = false) throws(KeybagError) -> Int {
-        let index = try slotIndex(id, newer: newer)
+    private func passphraseIndex(_ id: UInt32) throws(KeybagError) -> Int {
+        let index = try slotIndex(id, newer: false)
         if let slot = layout.slots[index].known, slot.kind != .passphrase { throw .notAPassphraseSlot(id) }
         return index
     }

@@ -13,7 +13,6 @@ package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
     case desktop = 3
     /// A cryptographic key, as bytes.
     case key = 4
-    /// A certificate.
     case certificate = 5
 
     /// The identifying attributes. No two items of the kind have the same values for all of them; a missing attribute
@@ -51,7 +50,7 @@ package enum DesktopAttribute {
     /// The media type of the secret; absent for plain text.
     package static let contentType = prefix + "ContentType"
 
-    /// A new identifier.
+    /// Random, as hexadecimal digits.
     package static func newIdentifier() -> SecretAttribute {
         let bytes: InlineArray<16, UInt8> = randomInlineBytes()
         return .text(Hexadecimal.text(bytes.indices.map { bytes[$0] }))
@@ -77,7 +76,6 @@ package enum KeychainAttribute {
 
 /// The value of one attribute.
 package enum SecretAttribute: Sendable, Hashable {
-    /// Text.
     case text(String)
     /// Bytes that need not be text.
     case bytes([UInt8])

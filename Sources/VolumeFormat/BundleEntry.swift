@@ -51,7 +51,7 @@ package struct BundleEntry: Sendable, Hashable {
     package var type: KeyType
     /// Flags. Unknown ones are kept.
     package var flags: UInt8
-    /// Its generation.
+    /// Which of the class's keys it is; a rotation makes the next one.
     package var generation: UInt16
     /// Four bytes without a meaning today, which are kept.
     package var kept: UInt32

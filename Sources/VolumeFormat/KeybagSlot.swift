@@ -70,7 +70,7 @@ package struct NewerSlot: Sendable, Equatable {
     /// Its number, never used again.
     package var slotID: UInt32 { bytes.span.littleEndian(at: 4) }
 
-    /// Its label.
+    /// What lists show of it. It is not encrypted.
     package var label: SlotLabel {
         let start = SlotLayout.fixedLength
         guard bytes.count >= start else { return SlotLabel() }
@@ -133,7 +133,7 @@ package enum UnshownCharacter {
 }
 
 extension SlotLayout {
-    /// The label.
+    /// What lists show of it. It is not encrypted.
     package var label: SlotLabel {
         get { SlotLabel(name: extensions[SlotLabel.nameType], seconds: extensions[SlotLabel.dateType]) }
         set {

@@ -103,7 +103,7 @@ package struct LateRecordHeader: Sendable, Equatable {
 
     /// Bytes of data. 0 in a record of kind `done`.
     package var dataLength: Int
-    /// The kind.
+    /// Data, or the end of a file's earlier records.
     package var kind: Kind
     /// The record's place in its late file: 0, 1, 2 …
     package var index: UInt64

@@ -52,7 +52,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// The value that `getfattr` shows.
     package var canonicalName: String { "\(canonical)" }
 
-    /// The short name.
+    /// The name in commands and tables, such as unless-open.
     package var shortName: String { "\(short)" }
 
     /// The letter, upper case. Class 7 has its number instead.

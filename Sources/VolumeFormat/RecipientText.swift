@@ -11,7 +11,7 @@ package struct RecipientText: Sendable {
     /// A public key, which anyone may see.
     package static let publicKey = RecipientText(
         prefix: "protectfs-public-1-", checksumPrefix: "protectfs1/recipient-public\0")
-    /// A private key.
+    /// A private key, which opens what is for its public key.
     package static let privateKey = RecipientText(
         prefix: "protectfs-private-1-", checksumPrefix: "protectfs1/recipient-private\0")
 

@@ -6,7 +6,6 @@ package struct SlotLayout: Sendable {
     package enum Kind: UInt8, Sendable, Hashable, CaseIterable {
         /// The device key: opens class D and M only.
         case device = 1
-        /// A passphrase.
         case passphrase = 2
         /// The recovery code.
         case recovery = 3

@@ -25,11 +25,11 @@ package struct StateFileLayout: Sendable {
     package enum Value {
         /// The program that wrote the file last.
         package static let writer: UInt16 = 1
-        /// The open epochs.
+        /// Epochs of sessions that have not ended, or ended badly.
         package static let openEpochs: UInt16 = 2
-        /// The open locks.
+        /// Locks whose late writes may not all be in their files yet.
         package static let openLocks: UInt16 = 3
-        /// The store.
+        /// The directory in which this machine saw the volume.
         package static let store: UInt16 = 4
         /// The keys in use.
         package static let keys: UInt16 = 5

@@ -7,7 +7,7 @@ package struct TypeLengthValues: Sendable, Equatable {
     /// Bit 15 of a type: a reader that does not know the type must treat what holds it as newer.
     package static let mustBeUnderstood: UInt16 = 0x8000
 
-    /// One entry.
+    /// A value with the type that says what it is.
     package struct Entry: Sendable, Equatable {
         /// What the value means. Each object has its own types.
         package var type: UInt16

@@ -23,7 +23,7 @@ import VolumeFormat
         let old = try passphrase("two")
         #expect(keybagError { () throws(KeybagError) in _ = try three.unlock(old) } == .deviceKeyNeeded)
         _ = try three.unlock(try passphrase("three"))
-        let removed = try three.removingPassphrase(ofSlot: id, keys: new.keys)
+        let removed = try three.removingSlot(id, keys: new.keys)
         #expect(removed.slots.count == 3)
         let gone = try passphrase("three")
         #expect(
@@ -129,7 +129,7 @@ import VolumeFormat
         #expect(error(three, 2) == .lastPortableSlot)
         let portable = three.slots[2].id
         #expect(
-            keybagError { () throws(KeybagError) in _ = try three.removingPassphrase(ofSlot: portable, keys: new.keys) }
+            keybagError { () throws(KeybagError) in _ = try three.removingSlot(portable, keys: new.keys) }
                 == .lastPortableSlot)
     }
 
@@ -140,16 +140,16 @@ import VolumeFormat
         let slot = bag.slots[1].id
         let more = try secret("more")
         #expect(
-            keybagError { () throws(KeybagError) in _ = try bag.removingPassphrase(ofSlot: slot, keys: new.keys) }
+            keybagError { () throws(KeybagError) in _ = try bag.removingSlot(slot, keys: new.keys) }
                 == .lastPassphrase)
         #expect(
-            keybagError { () throws(KeybagError) in _ = try bag.removingPassphrase(ofSlot: 99, keys: new.keys) }
+            keybagError { () throws(KeybagError) in _ = try bag.removingSlot(99, keys: new.keys) }
                 == .noSuchSlot(99))
         #expect(
             keybagError { () throws(KeybagError) in
-                _ = try bag.removingPassphrase(ofSlot: bag.slots[0].id, keys: new.keys)
+                _ = try bag.removingSlot(bag.slots[0].id, keys: new.keys)
             }
-                == .notAPassphraseSlot(bag.slots[0].id))
+                == .deviceSlot(bag.slots[0].id))
         #expect(
             keybagError { () throws(KeybagError) in
                 _ = try bag.changingPassphrase(ofSlot: slot, to: more, cost: cheap, keys: new.keys)

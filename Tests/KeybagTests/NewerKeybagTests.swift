@@ -72,7 +72,7 @@ import VolumeFormat
         #expect(newer(added) == kept)
         // Numbers of newer slots are not used again.
         #expect(added.slots.last.map { $0.id > 70 } == true)
-        let removed = try added.removingPassphrase(ofSlot: slots[3].id, keys: made.keys)
+        let removed = try added.removingSlot(slots[3].id, keys: made.keys)
         #expect(newer(removed) == kept)
         let renewed = try removed.renewingRecoveryCode(keys: made.keys)
         #expect(newer(renewed.bag) == kept)
@@ -139,18 +139,18 @@ import VolumeFormat
         let bag = made.bag
         let passphrase = bag.slots[1].id
         #expect(
-            keybagError { () throws(KeybagError) in _ = try bag.removingPassphrase(ofSlot: 70, keys: made.keys) }
+            keybagError { () throws(KeybagError) in _ = try bag.removingSlot(70, keys: made.keys) }
                 == .newerSlot(70))
         let more = try secret("more")
         #expect(
             keybagError { () throws(KeybagError) in
                 _ = try bag.changingPassphrase(ofSlot: 70, to: more, cost: cheap, keys: made.keys)
             } == .newerSlot(70))
-        #expect(try bag.removingPassphrase(ofSlot: 70, newer: true, keys: made.keys).slots.count == 3)
+        #expect(try bag.removingSlot(70, newer: true, keys: made.keys).slots.count == 3)
         // A slot of unknown kind is not a passphrase.
         #expect(
             keybagError { () throws(KeybagError) in
-                _ = try bag.removingPassphrase(ofSlot: passphrase, newer: true, keys: made.keys)
+                _ = try bag.removingSlot(passphrase, newer: true, keys: made.keys)
             } == .lastPassphrase)
     }
 

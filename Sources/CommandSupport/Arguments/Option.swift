@@ -55,7 +55,7 @@ package struct Value: Sendable {
     package static let label = Value(name: "NAME", kind: .text)
     /// The name of a credential of systemd.
     static let credential = Value(name: "NAME", kind: .text)
-    /// A protection class.
+    /// One of the five classes, by its name in `user.protection`.
     package static let protectionClass = Value(name: "CLASS", kind: .words(classes))
     /// The same, or the word that takes a directory's default away.
     package static let classOrInherit = Value(name: "CLASS", kind: .words(classes + ["\(ProtectionClass.inherit)"]))

@@ -80,7 +80,7 @@ package enum MountLookup {
 
     /// A directory on a mount, in which files are found without another look at the mount table.
     package struct Directory {
-        /// The mount.
+        /// Where it is mounted, and by whom.
         package let mount: MountEntry
         /// The directory's path below the root of the file system.
         package let below: HostPath

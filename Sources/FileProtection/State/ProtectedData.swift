@@ -70,7 +70,7 @@ public final class ProtectedData: Sendable {
         }
     }
 
-    /// The mount point.
+    /// Where the volume is mounted, as the kernel names it.
     public let mountPoint: URL
     let observer: MountObserver
     private let path: String

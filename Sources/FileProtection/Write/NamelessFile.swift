@@ -119,7 +119,6 @@ extension Staging {
 
     /// What had the staging directory's name.
     enum Found {
-        /// A directory.
         case directory
         /// A link, or a file of another user.
         case other

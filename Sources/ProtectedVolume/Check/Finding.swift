@@ -88,9 +88,9 @@ package struct Finding: Sendable {
         case newer
     }
 
-    /// The kind.
+    /// What is wrong.
     package let kind: Kind
-    /// The severity.
+    /// Whether it is an error, or a crash or a newer version explains it.
     package let severity: Severity
     /// The path in the volume, with components joined by `/`. Undecryptable names are as the mount shows them.
     package let path: [UInt8]

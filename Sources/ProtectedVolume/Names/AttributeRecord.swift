@@ -29,7 +29,6 @@ struct AttributeRecord: ~Copyable {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// All names.
     var names: [[UInt8]] {
         bytes.withBytes { bytes in entries.map { bytes.extracting($0.name).copiedBytes() } }
     }

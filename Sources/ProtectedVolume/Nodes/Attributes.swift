@@ -13,9 +13,9 @@ package struct Attributes: Sendable, Hashable {
     package var mode: UInt32
     /// Number of hard links.
     package var links: UInt64
-    /// Owner.
+    /// The user's number, as the store has it.
     package var owner: UInt32
-    /// Group.
+    /// The group's number, as the store has it.
     package var group: UInt32
     /// Device number of a device file.
     package var device: UInt64
@@ -63,9 +63,9 @@ package struct Attributes: Sendable, Hashable {
 package struct AttributeChange: Sendable {
     /// Permission bits.
     package var mode: UInt32?
-    /// Owner.
+    /// The user's number, as the store has it.
     package var owner: UInt32?
-    /// Group.
+    /// The group's number, as the store has it.
     package var group: UInt32?
     /// Size in bytes.
     package var size: UInt64?

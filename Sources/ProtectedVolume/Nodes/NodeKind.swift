@@ -4,19 +4,14 @@ package import BackingStore
 
 /// The kind of an object. The backing object has the same kind.
 package enum NodeKind: UInt8, Sendable {
-    /// A directory.
     case directory
     /// A regular file.
     case file
     /// A symbolic link.
     case symlink
-    /// A FIFO.
     case fifo
-    /// A socket.
     case socket
-    /// A character device.
     case characterDevice
-    /// A block device.
     case blockDevice
 
     /// The kind of a backing object; nil when the store did not say.

@@ -7,12 +7,10 @@ internal import VolumeFormat
 
 /// The entries of a listing that come with their node and attributes.
 package enum ListedAttributes: Sendable {
-    /// None.
     case none
     /// Directories and symbolic links, and what cannot be told from one. Also names that do not tell their entry, because to
     /// look one up later takes a listing.
     case ofDirectoriesAndLinks
-    /// All.
     case all
 }
 

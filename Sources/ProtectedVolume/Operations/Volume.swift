@@ -34,7 +34,7 @@ package enum VolumeNotice: Sendable {
 package struct Entry: Sendable {
     /// The object.
     package let node: Node
-    /// Its attributes.
+    /// As they are after the lookup.
     package let attributes: Attributes
 }
 

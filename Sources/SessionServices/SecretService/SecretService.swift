@@ -186,7 +186,6 @@ package final class SecretService {
 
     // MARK: items
 
-    /// All items.
     func items() throws(DBusError) -> [SecretItem] {
         try SecretError.explained { () throws(SecretError) in try store.list(SecretQuery()).items }
     }

@@ -19,8 +19,7 @@ package enum CredentialInput {
         _ arguments: Arguments, prompt: String, _ bag: @autoclosure () throws(CommandFailure) -> Keybag
     ) throws(CommandFailure) -> Credential {
         try TPM2Input.checkDetails(arguments)
-        let given = Option.ways.map(\.name).filter { arguments.has($0) }
-        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
+        try requireOneWay(arguments)
         if let path = arguments.path("recovery-file") {
             return .recoveryCode(try line(ofFile: path, option: "recovery-file"))
         }
@@ -33,20 +32,27 @@ package enum CredentialInput {
         for option in [Option.pinFile, .pinCommand] where arguments.has(option.name) {
             throw .init(.usage, "use --\(option.name) together with --fido2-key")
         }
-        if let path = arguments.path("passphrase-file") {
-            return .passphrase(try line(ofFile: path, option: "passphrase-file"))
-        }
-        if let command = arguments.path("passphrase-command") {
-            return .passphrase(try line(printedBy: command, option: "passphrase-command"))
-        }
         if arguments.has("tpm2") { return try TPM2Input.credential(arguments, try bag()) }
+        return .passphrase(try passphrase(arguments, prompt: prompt))
+    }
+
+    /// The passphrase of an existing volume. A command that takes no other credential asks for it alone.
+    package static func passphrase(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> SecretBytes {
+        try requireOneWay(arguments)
+        if let path = arguments.path("passphrase-file") { return try line(ofFile: path, option: "passphrase-file") }
+        if let command = arguments.path("passphrase-command") {
+            return try line(printedBy: command, option: "passphrase-command")
+        }
         if let name = arguments.path("passphrase-credential") {
-            return .passphrase(try line(ofCredential: name, option: "passphrase-credential"))
+            return try line(ofCredential: name, option: "passphrase-credential")
         }
-        if arguments.has("ask-password") {
-            return .passphrase(try answer(toPrompt: prompt, option: "ask-password"))
-        }
-        return .passphrase(try secret(prompt: prompt, option: "passphrase-file"))
+        if arguments.has("ask-password") { return try answer(toPrompt: prompt, option: "ask-password") }
+        return try secret(prompt: prompt, option: "passphrase-file")
+    }
+
+    private static func requireOneWay(_ arguments: Arguments) throws(CommandFailure) {
+        let given = Option.ways.map(\.name).filter { arguments.has($0) }
+        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
     }
 
     /// Refuses the source of a credential beside --no-unlock, which uses none.

@@ -115,7 +115,7 @@ extension ErrorMessages {
         case .wrongRecoveryCode:
             .init(
                 .authentication,
-                "\(wrongCode); give the one that was valid when this keybag was written (protectfs passphrase list \(volume.word) shows when each was made)"
+                "\(wrongCode); give the one that was valid when this keybag was written (protectfs slot list \(volume.word) shows when each was made)"
             )
         case .recipientKeyTypo:
             .init(
@@ -168,7 +168,7 @@ extension ErrorMessages {
         case .newerSlot(let slot):
             .init(
                 .unsupported,
-                "slot \(slot) was made by a newer version of protectfs; use that version, or remove the slot with protectfs passphrase remove --newer"
+                "slot \(slot) was made by a newer version of protectfs; use that version, or remove the slot with protectfs slot remove --newer"
             )
         case .unusableLabel:
             .init(

@@ -9,17 +9,23 @@ extension Command {
         .classGet, .classSet, .classList,
         .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
         .slotAdd, .slotRemove, .slotList, .slotTest, .recipientNew, .recipientShow,
-        .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
+        .passphraseChange, .recoveryUse,
         .keysRotate, .keysRetire, .keybagExport, .keybagImport,
         .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,
         .help, .version,
+    ]
+
+    /// Former names, which still work in version 1.0, and are neither in help nor in completions.
+    private static let former: [String: Command] = [
+        "passphrase add": .slotAdd, "passphrase remove": .slotRemove, "passphrase list": .slotList,
+        "recovery new": .recoveryNew,
     ]
 
     /// The command that `words` begin with, and the number of words in its name.
     static func find(_ words: [String]) -> (command: Command, length: Int)? {
         for length in [2, 1] where words.count >= length {
             let name = words.prefix(length).joined(separator: " ")
-            if let command = all.first(where: { $0.name == name }) { return (command, length) }
+            if let command = all.first(where: { $0.name == name }) ?? former[name] { return (command, length) }
         }
         return nil
     }

@@ -104,13 +104,10 @@ enum KeysRotate {
     ) throws(CommandFailure) -> Prepared? {
         var given: SecretBytes?
         let opened = try KeybagCommands.open(arguments, path) { (offered, _, _) throws(CommandFailure) in
-            switch offered {
-            case .passphrase(let passphrase):
-                do throws(SodiumError) { given = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }
-            case .recoveryCode: break
-            case .recipientKey: break
-            case .tpm2: break
-            case .securityKey: break
+            do throws(SodiumError) {
+                given = try offered.withSecret { (secret) throws(SodiumError) in try secret.copy() }
+            } catch {
+                throw ErrorMessages.memory(error)
             }
         }
         let access = opened.access
@@ -122,7 +119,8 @@ enum KeysRotate {
             try Fsck.claim(access.found, false)
             try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
         }
-        guard let passphrase = given.take() else { preconditionFailure("the credential is a passphrase") }
+        // `slotOptions` have no other credential, and a volume that is open was opened with one.
+        guard let passphrase = given.take() else { preconditionFailure("opened without a credential") }
         if access.bag.hasDeviceKey, let failure = opened.deviceKey.missing("and its slot must get the new keys") {
             throw failure
         }

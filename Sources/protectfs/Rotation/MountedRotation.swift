@@ -240,14 +240,8 @@ final class MountedRotation {
             }
         }
         return try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-            let prompt = "Passphrase of \(path), once more: "
-            switch try CredentialInput.credential(arguments, prompt: prompt, access.bag) {
-            case .passphrase(let passphrase): return try drop(needed, passphrase, nil, code: nil)
-            case .recoveryCode: preconditionFailure("the credential is a passphrase")
-            case .recipientKey: preconditionFailure("the credential is a passphrase")
-            case .tpm2: preconditionFailure("the credential is a passphrase")
-            case .securityKey: preconditionFailure("the credential is a passphrase")
-            }
+            let passphrase = try CredentialInput.passphrase(arguments, prompt: "Passphrase of \(path), once more: ")
+            return try drop(needed, passphrase, nil, code: nil)
         }
     }
 

@@ -1,4 +1,4 @@
-// `protectfs passphrase change`, `add`, `remove` and `list`.
+// `protectfs passphrase change`, and what `slot add` and `slot list` do for passphrases.
 
 import CLibrary
 import CommandSupport
@@ -23,30 +23,6 @@ extension Command {
         ] + Option.keybag + Option.newPassphrase,
         examples: [.init("protectfs passphrase change ~/.documents", "Ask for the old and the new passphrase.")],
         run: KeybagCommands.change)
-
-    static let passphraseAdd = Command(
-        "passphrase add", .keys, [.volume], "Adds another passphrase.",
-        options: [Option("portable", help: "make a passphrase that works without the device key"), .label]
-            + Option.keybag + Option.newPassphrase,
-        examples: [
-            .init("protectfs passphrase add --portable ~/.documents", "Add a passphrase for use on other machines.")
-        ], run: KeybagCommands.add)
-
-    static let passphraseRemove = Command(
-        "passphrase remove", .keys, [.volume], "Removes a passphrase; the last one cannot be removed.",
-        requires: "--slot=NUMBER",
-        details: Option.newerSlotDetails,
-        options: [
-            Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it"),
-            .newerSlot,
-        ] + Option.keybag,
-        examples: [.init("protectfs passphrase remove --slot 3 ~/.documents", "Remove the passphrase in slot 3.")],
-        run: KeybagCommands.remove)
-
-    static let passphraseList = Command(
-        "passphrase list", .keys, [.volume], "Lists what opens a volume.", options: [.json],
-        examples: [.init("protectfs passphrase list ~/.documents", "Show the numbers of the passphrases.")],
-        run: KeybagCommands.list)
 }
 
 extension KeybagCommands {
@@ -68,7 +44,7 @@ extension KeybagCommands {
         guard let slot else {
             throw .init(
                 .usage,
-                "several passphrases; choose one with --slot NUMBER (protectfs passphrase list shows the numbers)")
+                "several passphrases; choose one with --slot NUMBER (protectfs slot list shows the numbers)")
         }
         let isBound = opened.access.bag.slots.first { $0.id == slot }?.isBound ?? false
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
@@ -118,18 +94,10 @@ extension KeybagCommands {
         }
     }
 
-    static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        try addPassphrase(arguments, .passphraseAdd, label: "passphrase add")
-    }
-
     /// Adds a passphrase.
-    ///
-    /// - Parameter standard: the slot's name if none is given.
-    static func addPassphrase(
-        _ arguments: Arguments, _ reason: Record.Reason, label standard: String
-    ) throws(CommandFailure) -> ExitCode {
+    static func addPassphrase(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
-        let label = try label(arguments) ?? standard
+        let label = try label(arguments) ?? Command.slotAdd.name
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
         try opened.policy.checkPortable(isPortable)
@@ -148,7 +116,7 @@ extension KeybagCommands {
                     passphrase, cost: cost, label: label, keys: opened.keys)
             }
         }
-        let code = try replace(opened, by: next, reason, "the passphrase is not added")
+        let code = try replace(opened, by: next, .slotAdd, "the passphrase is not added")
         let count = next.slots.count { $0.kind == .passphrase }
         return Output.done(
             "the passphrase is added",
@@ -157,25 +125,9 @@ extension KeybagCommands {
                 : "Added a\(isPortable ? " portable" : "") passphrase; the volume now has \(count).\n", code)
     }
 
-    static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = arguments.operands[0]
-        guard let slot = try slotNumber(arguments) else {
-            throw missingSlot
-        }
-        let opened = try open(arguments, path)
-        let next = try edit(path) { () throws(KeybagError) in
-            try opened.access.bag.removingPassphrase(
-                ofSlot: slot, newer: arguments.has("newer"), keys: opened.keys)
-        }
-        let code = try replace(opened, by: next, .passphraseRemove, "the passphrase is not removed")
-        return Output.done(
-            "the passphrase is removed",
-            "Removed the passphrase in slot \(slot). Older copies of the volume still open with it.\n", code)
-    }
-
     /// A command that removes needs a number.
     static var missingSlot: CommandFailure {
-        .init(.usage, "--slot is missing; protectfs passphrase list shows the numbers")
+        .init(.usage, "--slot is missing; protectfs slot list shows the numbers")
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {

@@ -1,4 +1,4 @@
-// `protectfs recovery new` and `use`.
+// `protectfs recovery use`, and the recovery code of `slot add`.
 
 import CLibrary
 import CommandSupport
@@ -10,10 +10,10 @@ import VolumeAccess
 import VolumeFormat
 
 extension Command {
+    /// The former name of `slot add --recovery`.
     static let recoveryNew = Command(
-        "recovery new", .keys, [.volume], "Makes a new recovery code; the old one stops working.",
-        options: [.label, .json] + Option.keybag,
-        examples: [.init("protectfs recovery new ~/.documents", "Show a new recovery code, once.")],
+        "recovery new", .keys, [.volume], "The same as slot add --recovery.", options: [.label, .json] + Option.keybag,
+        examples: [.init("protectfs slot add --recovery ~/.documents", "Show a new recovery code, once.")],
         run: KeybagCommands.newRecovery)
 
     static let recoveryUse = Command(
@@ -37,19 +37,11 @@ extension Command {
 }
 
 extension KeybagCommands {
-    static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        try newRecovery(arguments, .recoveryNew, label: "recovery new")
-    }
-
     /// Makes a new recovery code.
-    ///
-    /// - Parameter standard: the slot's name if none is given.
-    static func newRecovery(
-        _ arguments: Arguments, _ reason: Record.Reason, label standard: String
-    ) throws(CommandFailure) -> ExitCode {
+    static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
-        let label = try label(arguments) ?? standard
+        let label = try label(arguments) ?? Command.slotAdd.name
         let opened = try open(arguments, path)
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(label: label, keys: opened.keys)
@@ -61,7 +53,7 @@ extension KeybagCommands {
                 ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
             secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
         let code = try replace(
-            opened, by: made.bag, reason,
+            opened, by: made.bag, .slotAdd,
             "the recovery code that was shown is not valid; the old one still works")
         return Output.done(
             "the new recovery code is valid, and the old one no longer works",
@@ -136,14 +128,14 @@ extension KeybagCommands {
         }
         var text =
             key == nil
-            ? "The new passphrase is set. The volume has no device key, so the other passphrases still open it; protectfs passphrase list shows them.\n"
+            ? "The new passphrase is set. The volume has no device key, so the other passphrases still open it; protectfs slot list shows them.\n"
             : "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
         if bag.slots.contains(where: { $0.kind == nil }) {
-            text += "Slots of a newer version of protectfs are kept; protectfs passphrase list shows them.\n"
+            text += "Slots of a newer version of protectfs are kept; protectfs slot list shows them.\n"
         }
         if let key { text += "New device key: \(key)\n" }
         if let old { text += "Old device key, which older copies of the volume need: \(old)\n" }
         return Output.done(
-            what, text + "The recovery code is unchanged; protectfs recovery new makes a new one.\n", code)
+            what, text + "The recovery code is unchanged; protectfs slot add --recovery makes a new one.\n", code)
     }
 }

@@ -100,7 +100,6 @@ extension Command {
 
 extension KeybagCommands {
     static func addSlot(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let label = Command.slotAdd.name
         for option in Self.newSecurityKey where arguments.has(option) && !arguments.has("fido2") {
             throw .init(.usage, "use --\(option) together with --fido2")
         }
@@ -108,7 +107,7 @@ extension KeybagCommands {
             throw .init(.usage, "--\(option) has no meaning without --tpm2")
         }
         guard let kind = ["recovery", "recipient", "tpm2", "fido2"].first(where: arguments.has) else {
-            return try addPassphrase(arguments, .slotAdd, label: label)
+            return try addPassphrase(arguments)
         }
         let others = ["recovery", "recipient", "tpm2", "fido2", "portable"] + Option.newPassphrase.map(\.name)
         if let other = others.first(where: { $0 != kind && arguments.has($0) }) {
@@ -117,7 +116,7 @@ extension KeybagCommands {
         if let recipient = arguments.path("recipient") { return try addRecipient(arguments, recipient) }
         if kind == "tpm2" { return try addTPM2(arguments) }
         if arguments.has("fido2") { return try addSecurityKey(arguments) }
-        return try newRecovery(arguments, .slotAdd, label: label)
+        return try newRecovery(arguments)
     }
 
     private static func addTPM2(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {

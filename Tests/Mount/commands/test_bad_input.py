@@ -64,7 +64,7 @@ def test_volumes(environment):
     refused(environment, "a FIFO as keybag", VOLUME, recovery(volume) + [volume.path, here])
     os.remove(keybag)
     with_keybag(good)
-    for command in (["info"], ["passphrase", "list"], ["fsck", "--no-unlock"]):
+    for command in (["info"], ["slot", "list"], ["fsck", "--no-unlock"]):
         code = 8 if command[0] == "fsck" else VOLUME
         refused(environment, f"{command[0]} of no volume", code, command + [empty])
 
@@ -242,7 +242,7 @@ def test_old_keybag(environment):
     keybag = os.path.join(volume.path, ".protectfs.keybag")
     with open(keybag, "rb") as file:
         old = file.read()
-    harness.protectfs("recovery", "new", "--json", "--recovery-file", volume.code_file, volume.path, env=volume.environment)
+    harness.protectfs("slot", "add", "--recovery", "--json", "--recovery-file", volume.code_file, volume.path, env=volume.environment)
     with open(keybag, "wb") as file:
         file.write(old)
     refused(environment, "a keybag rolled back", VOLUME, recovery(volume) + [volume.path, here], volume,

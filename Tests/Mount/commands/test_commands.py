@@ -25,8 +25,7 @@ def test_help_and_usage(environment):
     overview = protectfs("--help").stdout
     commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", overview, re.MULTILINE)
     assert {"init", "mount", "lock", "unlock", "status", "watch", "wait", "unmount", "class get", "class set",
-            "class list", "passphrase change", "passphrase add", "passphrase remove", "passphrase list",
-            "recovery new", "recovery use", "fsck", "info", "speed", "erase"} <= set(commands), commands
+            "class list", "passphrase change", "slot add", "slot remove", "slot list", "recovery use", "fsck", "info", "speed", "erase"} <= set(commands), commands
     for command in commands:
         text = protectfs(*command.split(), "--help").stdout
         environment.cell(f"{command} --help", True, text.startswith(f"Usage: protectfs {command}"))

@@ -48,7 +48,7 @@ def test_values(environment):
         for line, wanted in (
                 ("protectfs init --cipher ", ciphers), ("protectfs init --cipher=", ciphers), ("protectfs init --cipher=a", ciphers[:1]),
                 ("protectfs secret set --class ", CLASS_NAMES), ("protectfs class ", ["get", "set", "list"]),
-                ("protectfs recovery ", ["new", "use"]), ("protectfs help recovery ", ["new", "use"]),
+                ("protectfs recovery ", ["use"]), ("protectfs help slot ", ["add", "remove", "list", "test"]),
                 ("protectfs help cred", ["credentials"]), ("protectfs help mount-", ["mount-options"]),
                 ("protectfs mount -o default_class=", CLASS_NAMES), ("protectfs mount -o ro,default_class=n", ["none"])):
             environment.cell(f"{shell.name}: {line}", sorted(wanted), last_parts(shell.complete(line)))

@@ -65,7 +65,7 @@ def test_errors_of_the_text(environment):
     for words in (["mount", "--recovery-file", volume.code_file, volume.path, environment.base],
                   *(["passphrase", verb, "--recovery-file", volume.code_file, *more, volume.path]
                     for verb, more in (("change", []), ("add", []), ("remove", ["--slot", "1"]))),
-                  ["recovery", "new", "--recovery-file", volume.code_file, volume.path],
+                  ["slot", "add", "--recovery", "--recovery-file", volume.code_file, volume.path],
                   ["recovery", "use", "--recovery-file", volume.code_file, volume.path],
                   ["keybag", "import", volume.path, os.path.join(volume.path, ".protectfs.keybag")]):
         refused(environment, f"{' '.join(words[:2])} needs usable files", USAGE, words, volume, mentions=[files.own])
@@ -134,7 +134,7 @@ def test_order_of_defaults(environment):
     made = json.loads(harness.protectfs("init", "--json", "--passphrase-file", volume.passphrase_file, new,
                                         env=volume.environment).stdout)
     environment.cell("cipher", "xchacha20-poly1305", made["cipher"])
-    slots = json.loads(harness.protectfs("passphrase", "list", "--json", new, env=volume.environment).stdout)
+    slots = json.loads(harness.protectfs("slot", "list", "--json", new, env=volume.environment).stdout)
     environment.cell("cost", [(3, 64 << 20)], [(one["passes"], one["memory"]) for one in slots if one["passes"]])
     named = environment.new_path("named")
     made = json.loads(harness.protectfs("init", "--json", "--cipher", "aes-256-gcm", "--passphrase-file",
@@ -260,27 +260,27 @@ def test_rules_of_keys(environment):
                        "require.slot = portable\n")
     new = environment.new_path("new")
     made = json.loads(harness.protectfs("init", "--json", "--portable", *secret, new, env=variables).stdout)
-    slots = json.loads(harness.protectfs("passphrase", "list", "--json", new, env=variables).stdout)
+    slots = json.loads(harness.protectfs("slot", "list", "--json", new, env=variables).stdout)
     environment.cell("what nobody chose follows the rules", ("xchacha20-poly1305", True),
                      (made["cipher"], all(one["passes"] >= 4 for one in slots if one["passes"])))
     again = ["--new-passphrase-file", volume.passphrase_file]
     before = [one["slot"] for one in slots if one["kind"] == "passphrase"]
-    harness.protectfs("passphrase", "add", *secret, *again, new, env=variables)
-    slots = json.loads(harness.protectfs("passphrase", "list", "--json", new, env=variables).stdout)
-    environment.cell("passphrase add: cost", True, all(one["passes"] >= 4 for one in slots if one["passes"]))
+    harness.protectfs("slot", "add", *secret, *again, new, env=variables)
+    slots = json.loads(harness.protectfs("slot", "list", "--json", new, env=variables).stdout)
+    environment.cell("slot add: cost", True, all(one["passes"] >= 4 for one in slots if one["passes"]))
     bound = [one["slot"] for one in slots if one["kind"] == "passphrase" and one["boundToDeviceKey"]]
-    refused(environment, "passphrase remove of the last portable one", USAGE,
-            ["passphrase", "remove", "--slot", str(before[-1]), *secret, new], variables=variables,
-            mentions=["without a portable passphrase is not allowed", "line 4", "the passphrase is not removed"])
-    harness.protectfs("passphrase", "remove", "--slot", str(bound[-1]), *secret, new, env=variables)
+    refused(environment, "slot remove of the last portable one", USAGE,
+            ["slot", "remove", "--slot", str(before[-1]), *secret, new], variables=variables,
+            mentions=["without a portable passphrase is not allowed", "line 4", "the slot is not removed"])
+    harness.protectfs("slot", "remove", "--slot", str(bound[-1]), *secret, new, env=variables)
     copy = os.path.join(volume.path, ".protectfs.keybag")
     files.write(system="forbid.portable = yes\n")
-    refused(environment, "passphrase add --portable", USAGE,
-            ["passphrase", "add", "--portable", *secret, *again, volume.path], volume, mentions=["forbid.portable"])
+    refused(environment, "slot add --portable", USAGE,
+            ["slot", "add", "--portable", *secret, *again, volume.path], volume, mentions=["forbid.portable"])
     refused(environment, "recovery use --portable", USAGE,
             ["recovery", "use", "--portable", "--recovery-file", volume.code_file, *again, volume.path], volume,
             mentions=["forbid.portable"])
-    harness.protectfs("passphrase", "add", *secret, *again, volume.path, env=variables)
+    harness.protectfs("slot", "add", *secret, *again, volume.path, env=variables)
     environment.cell("keybag", True, os.path.exists(copy))
 
 
@@ -305,7 +305,7 @@ def test_import_keeps_required_slots(environment):
     secret = ["--passphrase-file", volume.passphrase_file]
     copy = environment.new_path("copy")
     harness.protectfs("keybag", "export", volume.path, copy, env=volume.environment)
-    harness.protectfs("passphrase", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
+    harness.protectfs("slot", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
                       volume.passphrase_file, volume.path, env=volume.environment)
     files.write(system="require.slot = portable\n")
     words = ["keybag", "import", "--accept-keybag", *secret, volume.path, copy]

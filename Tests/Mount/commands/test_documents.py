@@ -160,11 +160,11 @@ def test_json_output(environment):
     environment.cell("fsck: members", (4, True, set()), (
         done.returncode, bool(json.loads(done.stdout)["findings"]), members(json.loads(done.stdout)) - known))
     judge("info", "--json", volume)
-    judge("passphrase", "list", "--json", volume)
+    judge("slot", "list", "--json", volume)
     judge("speed", "--json")
     judge("version", "--json")
     judge("init", "--json", *secret, environment.new_path("new"))
-    environment.cell("recovery new: members", {"recoveryCode"}, set(judge("recovery", "new", "--json", *code, volume)))
+    environment.cell("slot add --recovery: members", {"recoveryCode"}, set(judge("slot", "add", "--recovery", "--json", *code, volume)))
     judge("erase", "--yes", "--json", volume)
 
 

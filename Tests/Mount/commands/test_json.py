@@ -77,8 +77,8 @@ def test_failures(environment):
     harness.write_file(wrong, b"not the passphrase\n")
     environment.cell("fsck: mounted", (8, "busy"), failure(
         mount.command("fsck", "--json", "--recovery-file", volume.code_file, volume.path, ok=False)))
-    environment.cell("recovery new: a wrong passphrase", (3, "authentication"), failure(
-        mount.command("recovery", "new", "--json", "--passphrase-file", wrong, volume.path, ok=False)))
+    environment.cell("slot add --recovery: a wrong passphrase", (3, "authentication"), failure(
+        mount.command("slot", "add", "--recovery", "--json", "--passphrase-file", wrong, volume.path, ok=False)))
     done = mount.command("class", "get", "--json", mount / "one", mount.path, mount / "other", ok=False)
     environment.cell("class get: an error for each path, and the others", (1, 2, 1), (
         done.returncode, len([json.loads(line)["error"] for line in done.stderr.splitlines()]), len(done.stdout.splitlines())))

@@ -42,7 +42,7 @@ def test_session(environment):
         return harness.protectfs(*words, env=volume.environment, ok=ok)
 
     slots = {one["kind"]: f"{one['slot']} {one['kind'].split()[0]}"
-             for one in json.loads(command("passphrase", "list", "--json", new).stdout)}
+             for one in json.loads(command("slot", "list", "--json", new).stdout)}
     opened = {"slot": slots["passphrase"], "credential": "passphrase", "result": "success"}
     refused = {"credential": "passphrase", "result": "authentication"}
     command("mount", "--passphrase-file", wrong, new, point, ok=False)
@@ -91,17 +91,17 @@ def test_session(environment):
     harness.outcome(lambda: harness.set_class(file, "nonsense"))
 
     fresh = ["--new-passphrase-file", volume.passphrase_file]
-    command("passphrase", "add", *secret, *fresh, new)
+    command("slot", "add", *secret, *fresh, new)
     _, details = facts(journal.next(1)[0])
     added = details.pop("slot")
-    environment.cell("passphrase add", ({"uid": "0", "reason": "passphrase-add", "result": "success"}, "passphrase"),
+    environment.cell("slot add", ({"uid": "0", "reason": "slot-add", "result": "success"}, "passphrase"),
                      (details, added.split()[1]))
-    command("passphrase", "remove", "--slot", added.split()[0], *secret, new)
-    cell("passphrase remove", ("keys-changed", {"uid": "0", "reason": "passphrase-remove", "result": "success",
+    command("slot", "remove", "--slot", added.split()[0], *secret, new)
+    cell("slot remove", ("keys-changed", {"uid": "0", "reason": "slot-remove", "result": "success",
                                                 "slot_removed": added}))
-    command("recovery", "new", *secret, new)
+    command("slot", "add", "--recovery", *secret, new)
     _, details = facts(journal.next(1)[0])
-    environment.cell("recovery new", ("recovery-new", slots["recovery code"], "recovery"),
+    environment.cell("slot add --recovery", ("slot-add", slots["recovery code"], "recovery"),
                      (details["reason"], details["slot_removed"], details["slot"].split()[1]))
     command("unmount", point)
     cell("unmount", ("unmounted", {"uid": "0", "result": "success"}))
@@ -195,7 +195,7 @@ def test_tampering(environment):
     bag = os.path.join(mount.volume.path, ".protectfs.keybag")
     old = environment.new_path("old")
     shutil.copy(bag, old)
-    harness.protectfs("passphrase", "add", "--passphrase-file", mount.volume.passphrase_file, "--new-passphrase-file",
+    harness.protectfs("slot", "add", "--passphrase-file", mount.volume.passphrase_file, "--new-passphrase-file",
                       mount.volume.passphrase_file, mount.volume.path, env=mount.volume.environment)
     journal.next(1)
     shutil.copy(old, bag)

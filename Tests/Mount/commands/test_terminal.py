@@ -35,12 +35,12 @@ def test_other_commands_ask_again(environment):
     environment.cell("recovery use", (0, 1), (found, shown.count("recovery code; ")))
     answers = [("assphrase of", "wrong\n"), ("assphrase of", harness.PASSPHRASE + "\n")]
     harness.protectfs("keybag", "export", volume.path, copy, env=volume.environment)
-    for words in (["passphrase", "add", "--portable", "--weak-passphrase", *new], ["passphrase", "change", *new],
-                  ["recovery", "new"], ["keybag", "import", "--accept-keybag"]):
+    for words in (["slot", "add", "--portable", "--weak-passphrase", *new], ["passphrase", "change", *new],
+                  ["slot", "add", "--recovery"], ["keybag", "import", "--accept-keybag"]):
         found, shown, _ = at_terminal([*words, volume.path, *[copy][:words[0] == "keybag"]], volume.environment, answers)
         environment.cell(f"{' '.join(words[:2])}: at the second attempt", (0, 1, 1),
                          (found, shown.count("wrong passphrase"), shown.count("try again")))
-    found, shown, _ = at_terminal(["passphrase", "add", *new, volume.path], volume.environment,
+    found, shown, _ = at_terminal(["slot", "add", *new, volume.path], volume.environment,
                                   [("Passphrase of", "wrong\n")] * 3)
     environment.cell("three wrong ones", (3, 3), (found, shown.count("wrong passphrase")))
     portable = environment.new_path("portable")

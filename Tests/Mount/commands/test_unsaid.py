@@ -44,7 +44,7 @@ def into(sink, volume, *words):
 
 
 def slots(volume):
-    return json.loads(harness.protectfs("passphrase", "list", "--json", volume.path, env=volume.environment).stdout)
+    return json.loads(harness.protectfs("slot", "list", "--json", volume.path, env=volume.environment).stdout)
 
 
 def numbers(volume):
@@ -60,7 +60,7 @@ def test_recovery_new(environment):
         for json_words in ([], ["--json"]):
             volume = environment.volume()
             before = keybag(volume)
-            code, said = into(sink, volume, "recovery", "new", *json_words, "--recovery-file", volume.code_file, volume.path)
+            code, said = into(sink, volume, "slot", "add", "--recovery", *json_words, "--recovery-file", volume.code_file, volume.path)
             label = " ".join([sink, *json_words])
             environment.cell(f"{label}: refused", (FAILED, True), (code, "standard output" in said))
             environment.cell(f"{label}: the old code is the one", True, before == keybag(volume))
@@ -76,7 +76,7 @@ def test_recovery_new_that_fails(environment):
     if os.system(f"chattr +i {volume.path} 2>/dev/null") != 0:
         raise harness.Skip("no immutable directories here")
     try:
-        done = harness.protectfs("recovery", "new", "--recovery-file", volume.code_file, volume.path,
+        done = harness.protectfs("slot", "add", "--recovery", "--recovery-file", volume.code_file, volume.path,
                                  env=volume.environment, ok=False)
     finally:
         os.system(f"chattr -i {volume.path}")
@@ -88,7 +88,7 @@ def test_recovery_new_that_fails(environment):
 
 def test_recovery_new_that_works(environment):
     volume = environment.volume()
-    done = harness.protectfs("recovery", "new", "--recovery-file", volume.code_file, volume.path, env=volume.environment)
+    done = harness.protectfs("slot", "add", "--recovery", "--recovery-file", volume.code_file, volume.path, env=volume.environment)
     code = next(line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
     environment.cell("says that it is valid", True, done.stdout.rstrip().endswith("the old one no longer works."))
     harness.write_file(volume.code_file, code.encode() + b"\n", os.O_TRUNC)
@@ -132,8 +132,8 @@ def test_full_disk(environment):
             volume = environment.volume()
             before = keybag(volume)
             harness.write_file(target, bytes(size), os.O_TRUNC)
-            code, said = into(target, volume, "recovery", "new", *json_words, "--recovery-file", volume.code_file, volume.path)
-            environment.cell("recovery new: the old code is the one", (FAILED, True, True), (
+            code, said = into(target, volume, "slot", "add", "--recovery", *json_words, "--recovery-file", volume.code_file, volume.path)
+            environment.cell("slot add --recovery: the old code is the one", (FAILED, True, True), (
                 code, "the old one still works" in said, before == keybag(volume)))
     finally:
         harness.run("umount", place)
@@ -143,14 +143,14 @@ def test_passphrases(environment):
     volume = environment.volume()
     credential = ["--recovery-file", volume.code_file]
     new = ["--new-passphrase-file", volume.passphrase_file]
-    code, said = into("closed", volume, "passphrase", "add", *credential, *new, volume.path)
+    code, said = into("closed", volume, "slot", "add", *credential, *new, volume.path)
     environment.cell("add", (UNSAID, True, 2), (code, "the passphrase is added" in said, len(numbers(volume))))
-    code, said = into("full", volume, "passphrase", "add", *credential, *new, volume.path)
+    code, said = into("full", volume, "slot", "add", *credential, *new, volume.path)
     environment.cell("add, full", (UNSAID, True, 3), (code, "the passphrase is added" in said, len(numbers(volume))))
     for sink, slot in zip(("full", "broken pipe"), numbers(volume)[1:]):
-        code, said = into(sink, volume, "passphrase", "remove", *credential, "--slot", slot, volume.path)
+        code, said = into(sink, volume, "slot", "remove", *credential, "--slot", slot, volume.path)
         environment.cell(f"remove, {sink}", (UNSAID, True, False), (
-            code, "the passphrase is removed" in said, slot in numbers(volume)))
+            code, "the slot is removed" in said, slot in numbers(volume)))
     before = keybag(volume)
     code, said = into("broken pipe", volume, "passphrase", "change", *credential, *new, volume.path)
     environment.cell("change", (UNSAID, True, False), (

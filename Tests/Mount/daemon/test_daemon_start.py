@@ -123,7 +123,7 @@ def test_closed_streams_in_the_foreground(environment):
 
 
 def test_closed_streams_while_making_a_volume(environment):
-    """A recovery code that cannot be shown is not made: init and recovery new change nothing then."""
+    """A recovery code that cannot be shown is not made: init and slot add --recovery change nothing then."""
     template = environment.volume()
     for streams in COMBINATIONS:
         label = "without " + ",".join(map(str, streams))
@@ -143,9 +143,9 @@ def test_closed_streams_while_making_a_volume(environment):
                 streams, harness.binary(), "fsck", "--passphrase-file", template.passphrase_file, place,
                 environment=where)[0])
     keybag = harness.read_file(os.path.join(template.path, ".protectfs.keybag"))
-    code, _ = without((1,), harness.binary(), "recovery", "new", "--passphrase-file", template.passphrase_file,
+    code, _ = without((1,), harness.binary(), "slot", "add", "--recovery", "--passphrase-file", template.passphrase_file,
                       template.path, environment=template.environment)
-    environment.cell("recovery new without 1", 1, code)
+    environment.cell("slot add --recovery without 1", 1, code)
     environment.cell("the keybag is as it was", True,
                      harness.read_file(os.path.join(template.path, ".protectfs.keybag")) == keybag)
 

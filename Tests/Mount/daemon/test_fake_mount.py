@@ -152,7 +152,7 @@ def test_root_keys(environment):
             cell(0, "slot", "list", volume.path)
             cell(0, "slot", "test", *secret, volume.path)
             cell(USAGE, "keys", "retire", *secret, volume.path, told="no former keys")
-            cell(0, "passphrase", "add", *secret, "--new-passphrase-file", new, volume.path)
+            cell(0, "slot", "add", *secret, "--new-passphrase-file", new, volume.path)
             cell(0, "keybag", "import", "--accept-keybag", *secret, volume.path, copy)
             cell(0, "import", *secret, source, volume.path, name="import")
             cell(FAILURE, "doctor", fake.path, told="belongs to another user", name="doctor of the mount")

@@ -359,7 +359,7 @@ def test_keybag(environment):
         attempt("of another volume", file.read())
 
     # Rolled back: the serial that this machine has seen is higher.
-    harness.protectfs("passphrase", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
+    harness.protectfs("slot", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
                       volume.passphrase_file, volume.path, env=volume.environment)
     with open(path, "rb") as file:
         newer = file.read()

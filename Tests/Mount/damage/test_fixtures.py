@@ -87,8 +87,8 @@ def test_format_1_is_refused(environment):
     os.mkdir(point)
     for words, expected in ((["mount", *code, volume.path, point], UNSUPPORTED), (["fsck", *code, volume.path], 8),
                             (["fsck", "--repair", "--quarantine", *code, volume.path], 8), (["info", volume.path], UNSUPPORTED),
-                            (["passphrase", "list", volume.path], UNSUPPORTED),
-                            (["recovery", "new", *code, volume.path], UNSUPPORTED)):
+                            (["slot", "list", volume.path], UNSUPPORTED),
+                            (["slot", "add", "--recovery", *code, volume.path], UNSUPPORTED)):
         before = digest(top)
         done = harness.protectfs(*words, env=volume.environment, ok=False)
         label = f"format 1: {' '.join(words[:2 if words[0] in ('passphrase', 'recovery') else 1])}"

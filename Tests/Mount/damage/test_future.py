@@ -60,17 +60,17 @@ def commands(environment, volume):
         "mount": ["mount", *code, volume.path, environment.new_path("point")],
         "mount without unlocking": ["mount", "--no-unlock", volume.path, environment.new_path("point")],
         "fsck": ["fsck", *code, volume.path], "fsck --repair": ["fsck", "--repair", "--quarantine", *code, volume.path],
-        "passphrase list": ["passphrase", "list", volume.path],
+        "slot list": ["slot", "list", volume.path],
         "passphrase change": ["passphrase", "change", *old, "--new-passphrase-file", new, volume.path],
-        "passphrase add": ["passphrase", "add", *old, "--new-passphrase-file", new, volume.path],
-        "passphrase remove": ["passphrase", "remove", "--slot", "2", *code, volume.path],
-        "recovery new": ["recovery", "new", *code, volume.path],
+        "slot add": ["slot", "add", *old, "--new-passphrase-file", new, volume.path],
+        "slot remove": ["slot", "remove", "--slot", "2", *code, volume.path],
+        "slot add --recovery": ["slot", "add", "--recovery", *code, volume.path],
         "recovery use": ["recovery", "use", *code, "--new-passphrase-file", new, volume.path],
     }
 
 
 #: Commands that change a keybag.
-KEY_COMMANDS = ("passphrase change", "passphrase add", "passphrase remove", "recovery new", "recovery use")
+KEY_COMMANDS = ("passphrase change", "slot add", "slot remove", "slot add --recovery", "recovery use")
 #: Words that no message about something newer has.
 WRONG = ("damaged", "--previous-keybag", "changed", "tampered", "corrupt")
 
@@ -145,20 +145,20 @@ def newer_slot(row, kind, flags, changes):
             environment.cell(f"{row}, {when}: kept TLV and features", (True, 7), ((0x77, b"kept") in bag.tlvs, bag.compatible))
 
         check("made")
-        shown = protectfs("passphrase", "list", volume.path, env=volume.environment)
-        environment.cell(f"{row}: passphrase list", True, "newer version" in shown.stdout)
+        shown = protectfs("slot", "list", volume.path, env=volume.environment)
+        environment.cell(f"{row}: slot list", True, "newer version" in shown.stdout)
         if 104 not in changes:
             environment.cell(f"{row}: its label is shown", True, "my new device" in shown.stdout)
         environment.cell(f"{row}: fsck", 0, report(volume)[0])
         use_by_both(environment, row, volume)
         new = new_passphrase(environment)
         for words in (["passphrase", "change", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file", new],
-                      ["passphrase", "add", "--portable", "--passphrase-file", new, "--new-passphrase-file", volume.passphrase_file]):
+                      ["slot", "add", "--portable", "--passphrase-file", new, "--new-passphrase-file", volume.passphrase_file]):
             protectfs(*words, volume.path, env=volume.environment)
             check(" ".join(words[:2]))
-        made = protectfs("recovery", "new", "--json", "--passphrase-file", new, volume.path, env=volume.environment)
+        made = protectfs("slot", "add", "--recovery", "--json", "--passphrase-file", new, volume.path, env=volume.environment)
         write_file(volume.code_file, json.loads(made.stdout)["recoveryCode"].encode() + b"\n", os.O_TRUNC)
-        check("recovery new")
+        check("slot add --recovery")
         environment.cell(f"{row}: the writer is now this program", False, WRITER == writer_of(volume))
         use_by_both(environment, row, volume)
         erased(environment, row, volume)

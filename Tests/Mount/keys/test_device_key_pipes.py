@@ -74,8 +74,8 @@ def test_other_commands(environment):
     for words in (["fsck", *secret, volume.path], ["fsck", "--no-unlock", volume.path], ["info", volume.path],
                   ["inspect", "--no-unlock", volume.path], ["inspect", *secret, volume.path],
                   ["keybag", "export", volume.path, copy],
-                  ["passphrase", "add", *secret, "--new-passphrase-file", volume.passphrase_file, volume.path],
-                  ["recovery", "new", *secret, volume.path]):
+                  ["slot", "add", *secret, "--new-passphrase-file", volume.passphrase_file, volume.path],
+                  ["slot", "add", "--recovery", *secret, volume.path]):
         done = shell(volume, '"$0" "${@:2}" --device-key <(cat "$1")', key, *words)
         label = " ".join(word for word in words if word[0] != "/")
         environment.cell(label, 0, done.returncode if done.returncode else 0 if not done.stderr else done.stderr)

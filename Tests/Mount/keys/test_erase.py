@@ -20,7 +20,7 @@ def made(environment):
     harness.write_file(mount / "file", b"secret contents")
     mount.unmount()
     volume = mount.volume
-    harness.protectfs("passphrase", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
+    harness.protectfs("slot", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
                       volume.passphrase_file, volume.path, env=volume.environment)
     leave_previous(volume)
     return mount, volume, [reader.device_key_file(volume), reader.state_file(volume), reader.keybag_file(volume),

@@ -16,7 +16,7 @@ USAGE, AUTHENTICATION, DAMAGED = 2, 3, 4
 def add(volume, text, *words):
     # Words around it, as a portable passphrase must not be easy to guess.
     new = secret_file(volume, "new-" + text, f"cargo plum {text} violet ankle")
-    change(volume, "passphrase", "add", *words, "--recovery-file", volume.code_file, "--new-passphrase-file", new)
+    change(volume, "slot", "add", *words, "--recovery-file", volume.code_file, "--new-passphrase-file", new)
     return new
 
 
@@ -157,10 +157,10 @@ def test_passphrases(environment):
     # Remove all but the last.
     numbers = [slot["slot"] for slot in slots(volume) if slot["kind"] == "passphrase"]
     for number in numbers[1:]:
-        change(volume, "passphrase", "remove", "--slot", number, "--recovery-file", volume.code_file)
+        change(volume, "slot", "remove", "--slot", number, "--recovery-file", volume.code_file)
     refused(environment, volume, AUTHENTICATION, "--passphrase-file", changed)
     refused(environment, volume, AUTHENTICATION, "--passphrase-file", portable)
-    done = change(volume, "passphrase", "remove", "--slot", numbers[0], "--recovery-file", volume.code_file, ok=False)
+    done = change(volume, "slot", "remove", "--slot", numbers[0], "--recovery-file", volume.code_file, ok=False)
     assert done.returncode != 0 and "only passphrase" in done.stderr, done.stderr
     mount(environment, volume, "--passphrase-file", volume.passphrase_file).unmount()
     # Nothing half-written is left.
@@ -217,7 +217,7 @@ def test_recovery(environment):
     set_class(one / "file", "A")
     one.unmount()
     # A new code: the old one no longer works.
-    made = json.loads(change(volume, "recovery", "new", "--json", "--recovery-file", volume.code_file).stdout)
+    made = json.loads(change(volume, "slot", "add", "--recovery", "--json", "--recovery-file", volume.code_file).stdout)
     code = secret_file(volume, "new-code", made["recoveryCode"])
     refused(environment, volume, AUTHENTICATION, "--recovery-file", volume.code_file)
     mount(environment, volume, "--recovery-file", code).unmount()

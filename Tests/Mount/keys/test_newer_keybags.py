@@ -52,10 +52,10 @@ def commands(bag):
     yield "mount", ("mount", "--no-unlock", volume.path, os.path.dirname(volume.path) + "/there")
     yield "fsck", ("fsck", *code, volume.path)
     yield "fsck --repair", ("fsck", "--repair", *code, volume.path)
-    yield "passphrase list", ("passphrase", "list", volume.path)
+    yield "slot list", ("slot", "list", volume.path)
     yield "info", ("info", volume.path)
-    yield "passphrase add", ("passphrase", "add", *code, "--new-passphrase-file", new, volume.path)
-    yield "recovery new", ("recovery", "new", *code, volume.path)
+    yield "slot add", ("slot", "add", *code, "--new-passphrase-file", new, volume.path)
+    yield "slot add --recovery", ("slot", "add", "--recovery", *code, volume.path)
 
 
 def test_newer(environment):
@@ -92,7 +92,7 @@ def test_slots(environment):
     listed = [slot for slot in slots(volume) if slot["kind"] == "newer"]
     assert [(slot["slot"], slot["kindNumber"], slot["label"], slot["made"]) for slot in listed] == [
         (90, 8, "the TPM of this \U0001f4bb", 1700000000), (91, 255, None, None)], listed
-    shown = change(volume, "passphrase", "list").stdout
+    shown = change(volume, "slot", "list").stdout
     assert "made by a newer version (kind 8)" in shown and "the TPM of this" in shown, shown
     assert "made by a newer version (kind 255)" in change(volume, "info").stdout
 
@@ -105,7 +105,7 @@ def test_slots(environment):
     mount(environment, volume, "--passphrase-file", new).unmount()
     done = change(volume, "recovery", "use", "--recovery-file", volume.code_file, "--new-passphrase-file", new)
     environment.cell("recovery use keeps newer slots, and says so", (True, True), (kept(), "are kept" in done.stdout))
-    remove = ("passphrase", "remove", "--passphrase-file", new, "--slot", "90")
+    remove = ("slot", "remove", "--passphrase-file", new, "--slot", "90")
     done = change(volume, *remove, ok=False)
     environment.cell("remove refuses", (UNSUPPORTED, True), (done.returncode, kept()))
     change(volume, *remove, "--newer")
@@ -137,9 +137,9 @@ def test_read_only_feature(environment):
     done = protectfs("fsck", "--repair", *code, volume.path, env=volume.environment, ok=False)
     assert done.returncode == NOT_CHECKED and WRITER in done.stderr, done
     new = secret_file(volume, "new", "cargo plum violet ankle")
-    for words in (("passphrase", "add", *code, "--new-passphrase-file", new), ("recovery", "new", *code),
+    for words in (("slot", "add", *code, "--new-passphrase-file", new), ("slot", "add", "--recovery", *code),
                   ("passphrase", "change", *code, "--new-passphrase-file", new),
-                  ("passphrase", "remove", *code, "--slot", "2"),
+                  ("slot", "remove", *code, "--slot", "2"),
                   ("recovery", "use", *code, "--new-passphrase-file", new)):
         done = change(volume, *words, ok=False)
         environment.cell(" ".join(words[:2]), (UNSUPPORTED, True), (done.returncode, WRITER in done.stderr))
@@ -220,7 +220,7 @@ def test_labels(environment):
     assert all(slot["made"] > 1_700_000_000 for slot in slots(volume))
     new = secret_file(volume, "new", "cargo plum violet ankle")
     code = ("--recovery-file", volume.code_file)
-    change(volume, "passphrase", "add", "--label", "for Zoë", *code, "--new-passphrase-file", new)
+    change(volume, "slot", "add", "--label", "for Zoë", *code, "--new-passphrase-file", new)
     number = slots(volume)[-1]["slot"]
     other = secret_file(volume, "other", "ankle violet plum cargo")
     again = ("passphrase", "change", "--slot", str(number), *code, "--new-passphrase-file", other)
@@ -230,7 +230,7 @@ def test_labels(environment):
     for label in ("a\nb", "x" * 65):
         done = change(volume, *again, "--label", label, ok=False)
         environment.cell("refuses a label", (2, True), (done.returncode, "64 bytes" in done.stderr))
-    made = change(volume, "recovery", "new", "--json", *code)
+    made = change(volume, "slot", "add", "--recovery", "--json", *code)
     write_file(volume.code_file, harness.json.loads(made.stdout)["recoveryCode"].encode() + b"\n", os.O_TRUNC)
-    assert slots(volume)[-1]["label"] == "recovery new"
-    assert "recovery new" in change(volume, "info").stdout
+    assert slots(volume)[-1]["label"] == "slot add"
+    assert "slot add" in change(volume, "info").stdout

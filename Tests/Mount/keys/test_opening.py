@@ -41,7 +41,7 @@ class Case:
 
     def new_passphrase(self):
         new = keybags.secret_file(self.volume, "new", "cargo plum another violet ankle")
-        return self.change(["passphrase", "add", "--recovery-file", self.volume.code_file, "--new-passphrase-file", new])
+        return self.change(["slot", "add", "--recovery-file", self.volume.code_file, "--new-passphrase-file", new])
 
     def new_keys(self):
         """What `recovery use` leaves, with the old keybag put back: its device key is set aside, and then lost."""
@@ -53,7 +53,7 @@ class Case:
 
     def new_code(self):
         """A keybag whose recovery code is another one than the person has."""
-        made = protectfs("recovery", "new", "--json", "--recovery-file", self.volume.code_file, self.volume.path,
+        made = protectfs("slot", "add", "--recovery", "--json", "--recovery-file", self.volume.code_file, self.volume.path,
                          env=self.volume.environment)
         self.code = keybags.secret_file(self.volume, "new code", json.loads(made.stdout)["recoveryCode"])
 
@@ -122,7 +122,7 @@ def same_serial(case):
     states.put(case.keybag, read_file(case.backup))
     os.unlink(case.state)
     other = keybags.secret_file(case.volume, "other", "lemon brick other violet ankle")
-    case.change(["passphrase", "add", "--recovery-file", case.volume.code_file, "--new-passphrase-file", other])
+    case.change(["slot", "add", "--recovery-file", case.volume.code_file, "--new-passphrase-file", other])
     states.put(case.keybag, after)
 
 
@@ -179,7 +179,7 @@ CASES = {
     "restored backup, newer device key, and the code": (Case.new_keys, CODE, 0, [], None, None),
     "device key cut": (cut_key, PASSPHRASE, AUTHENTICATION, ["exactly 32 bytes"], "--recovery-file", CODE),
     "device key is a directory": (key_is_directory, PASSPHRASE, AUTHENTICATION, [".key"], "--recovery-file", CODE),
-    "recovery code of another time": (Case.new_code, CODE, AUTHENTICATION, ["wrong recovery code", "passphrase list"], None, None),
+    "recovery code of another time": (Case.new_code, CODE, AUTHENTICATION, ["wrong recovery code", "slot list"], None, None),
 }
 
 
@@ -225,7 +225,7 @@ def test_every_command_says_the_same(environment):
     case = Case(environment)
     only_previous(case)
     secret, path = given(case, CODE), case.volume.path
-    for words in (["info"], ["fsck", *secret], ["passphrase", "list"], ["recovery", "new", *secret],
+    for words in (["info"], ["fsck", *secret], ["slot", "list"], ["slot", "add", "--recovery", *secret],
                   ["keybag", "export"], ["mount", *secret]):
         more = {"mount": [case.point], "keybag": [environment.new_path("file")]}.get(words[0], [])
         done = protectfs(*words, path, *more, env=case.volume.environment, ok=False)

@@ -51,12 +51,12 @@ def test_changes(environment):
         done = harness.protectfs(*words, *credential, *weak, volume.path, env=volume.environment, ok=False)
         return done.returncode, done.stderr, before == harness.read_file(reader.keybag_file(volume))
 
-    for words in (["passphrase", "add", "--portable"], ["recovery", "use", "--portable"]):
+    for words in (["slot", "add", "--portable"], ["recovery", "use", "--portable"]):
         code, said, is_same = ask(*words)
         environment.cell(f"{words[1]}: refused", (AUTHENTICATION, True, True), (code, "--weak-passphrase" in said, is_same))
-    code, said, is_same = ask("passphrase", "add", "--portable", "--weak-passphrase")
+    code, said, is_same = ask("slot", "add", "--portable", "--weak-passphrase")
     environment.cell("add: told so", (0, True, False), (code, "warning" in said, is_same))
-    listed = json.loads(harness.protectfs("passphrase", "list", "--json", volume.path, env=volume.environment).stdout)
+    listed = json.loads(harness.protectfs("slot", "list", "--json", volume.path, env=volume.environment).stdout)
     bound, portable = [[slot["slot"] for slot in listed if slot["kind"] == "passphrase" and slot["boundToDeviceKey"] == is_bound][0]
                        for is_bound in (True, False)]
     code, said, is_same = ask("passphrase", "change", "--slot", portable)
@@ -110,10 +110,10 @@ def test_work_without_a_device_key(environment):
     point = environment.new_path("point")
     os.mkdir(point)
     for label, words in (("a running mount", ["unlock", "--passphrase-file", wrong, mount.path]),
-                         ("passphrase add", ["passphrase", "add", "--accept-keybag", "--passphrase-file", wrong,
+                         ("slot add", ["slot", "add", "--accept-keybag", "--passphrase-file", wrong,
                                              "--new-passphrase-file", good, place]),
                          ("fsck", ["fsck", "--accept-keybag", "--passphrase-file", good, place])):
-        if label == "passphrase add":
+        if label == "slot add":
             mount.unmount()
         started = time.monotonic()
         done = harness.protectfs(*words, env=volume.environment, ok=False)

@@ -22,8 +22,8 @@ def test_rolled_back_while_mounted(environment):
         done = mount.command("unlock", "--recovery-file", replaced, mount.path, ok=False)
         bags.cell(f"{state}: refused", (REFUSED, True), (done.returncode, "--accept-keybag" in done.stderr))
         bags.cell(f"{state}: stays", state, mount.state())
-        done = bags.run("passphrase", "list", bags.volume.path)
-        bags.cell(f"{state}: passphrase list says so", True, "older" in done.stderr)
+        done = bags.run("slot", "list", bags.volume.path)
+        bags.cell(f"{state}: slot list says so", True, "older" in done.stderr)
         bags.cell(f"{state}: nothing is pinned", True, bags.everything() == before)
         bags.put(bags.current, 1)
         mount.unlock()
@@ -33,7 +33,7 @@ def test_rolled_back_while_mounted(environment):
     write_file(old, bags.versions[0][0])
     passphrase = f"cp '{old}' '{bags.current}'; cat '{bags.volume.passphrase_file}'"
     before = bags.pinned()
-    done = bags.run("recovery", "new", "--passphrase-command", passphrase, bags.volume.path, ok=False)
+    done = bags.run("slot", "add", "--recovery", "--passphrase-command", passphrase, bags.volume.path, ok=False)
     bags.cell("a command: refused", (REFUSED, before), (done.returncode, bags.pinned()))
     bags.cell("a command: the keybag is as the store has put it", bags.versions[0][0], read_file(bags.current))
     bags.put(bags.current, 1)
@@ -139,9 +139,9 @@ def test_only_rise(environment):
         elif kind == "fsck":
             bags.run("fsck", *flags, *code, bags.volume.path, ok=False)
         elif kind == "remove":
-            bags.run("passphrase", "remove", "--slot", 99, *flags, *code, bags.volume.path, ok=False)
+            bags.run("slot", "remove", "--slot", 99, *flags, *code, bags.volume.path, ok=False)
         else:
-            made = bags.run("recovery", "new", "--json", *flags, *code, bags.volume.path, ok=False)
+            made = bags.run("slot", "add", "--recovery", "--json", *flags, *code, bags.volume.path, ok=False)
             if made.returncode == 0:
                 path = bags.secret(json.loads(made.stdout)["recoveryCode"])
                 bags.versions.append((read_file(bags.current), path))

@@ -22,14 +22,14 @@ def test_revoked(environment):
                 bags.cell(f"{label}: {place}, {' '.join(flags)}", NOT_DONE, done.returncode)
     bags.run("passphrase", "change", *old, "--new-passphrase-file", changed, bags.volume.path)
     still_opens("passphrase change", *old)
-    bags.run("passphrase", "add", "--passphrase-file", changed, "--new-passphrase-file", bags.volume.passphrase_file,
+    bags.run("slot", "add", "--passphrase-file", changed, "--new-passphrase-file", bags.volume.passphrase_file,
              bags.volume.path)
-    slot = json.loads(bags.run("passphrase", "list", "--json", bags.volume.path).stdout)[-1]["slot"]
-    bags.run("passphrase", "remove", "--slot", slot, "--recovery-file", bags.volume.code_file, bags.volume.path)
-    still_opens("passphrase remove", *old)
+    slot = json.loads(bags.run("slot", "list", "--json", bags.volume.path).stdout)[-1]["slot"]
+    bags.run("slot", "remove", "--slot", slot, "--recovery-file", bags.volume.code_file, bags.volume.path)
+    still_opens("slot remove", *old)
     replaced = bags.volume.code_file
     bags.renew()
-    still_opens("recovery new", "--recovery-file", replaced, more=True)
+    still_opens("slot add --recovery", "--recovery-file", replaced, more=True)
 
 
 def test_old_keybag_put_back(environment):
@@ -47,9 +47,9 @@ def test_old_keybag_put_back(environment):
             os.unlink(bags.current)
         before = bags.everything()
         for words in (("recovery", "use", "--recovery-file", replaced, "--new-passphrase-file", new),
-                      ("recovery", "new", "--recovery-file", replaced),
-                      ("passphrase", "add", "--passphrase-file", bags.volume.passphrase_file, "--new-passphrase-file", new),
-                      ("passphrase", "add", "--recovery-file", replaced, "--new-passphrase-file", new)):
+                      ("slot", "add", "--recovery", "--recovery-file", replaced),
+                      ("slot", "add", "--passphrase-file", bags.volume.passphrase_file, "--new-passphrase-file", new),
+                      ("slot", "add", "--recovery-file", replaced, "--new-passphrase-file", new)):
             done = bags.run(*words, "--previous-keybag", bags.volume.path, ok=False)
             bags.cell(f"{words[:2]}: refused", (REFUSED, True), (done.returncode, "--accept-keybag" in done.stderr))
         mount = environment.new_path("mount")
@@ -96,7 +96,7 @@ def test_leftover(environment):
     mount.unmount()
     handle = leave()
     # Refused for what it gives, which is looked at after the volume was opened.
-    done = bags.run("passphrase", "remove", "--slot", 99, *code, bags.volume.path, ok=False)
+    done = bags.run("slot", "remove", "--slot", 99, *code, bags.volume.path, ok=False)
     bags.cell("no such slot", True, done.returncode != 0)
     is_destroyed("a command on keys", handle)
     handle = leave()
@@ -141,7 +141,7 @@ def test_cannot_be_destroyed(environment):
         raise harness.Skip("strace is not installed")
     bags = Keybags(environment)
     done = harness.run("strace", "-f", "-o", "/dev/null", "-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EIO:when=1",
-                       harness.binary(), "recovery", "new", "--json", "--recovery-file", bags.volume.code_file,
+                       harness.binary(), "slot", "add", "--recovery", "--json", "--recovery-file", bags.volume.code_file,
                        bags.volume.path, env=bags.volume.environment, ok=False)
     bags.cell("it is said", (1, True), (done.returncode, "could not be destroyed" in done.stderr))
     bags.cell("it is there", [".protectfs.keybag", ".protectfs.keybag.old"], bags.names())
@@ -168,8 +168,8 @@ def test_current_missing(environment):
         lose(damaged)
         before = bags.everything()
         code = ["--recovery-file", bags.volume.code_file]
-        for words in (("passphrase", "remove", "--slot", 99, *code), ("recovery", "new", *wrong),
-                      ("passphrase", "add", "--new-passphrase-file", new, *wrong),
+        for words in (("slot", "remove", "--slot", 99, *code), ("slot", "add", "--recovery", *wrong),
+                      ("slot", "add", "--new-passphrase-file", new, *wrong),
                       ("recovery", "use", "--new-passphrase-file", new, *wrong)):
             done = bags.run(*words, "--previous-keybag", bags.volume.path, ok=False)
             bags.cell(f"{words[:2]} fails", True, done.returncode != 0)
@@ -188,7 +188,7 @@ def test_current_missing(environment):
         opened.unmount()
         environment.mount(bags.volume).unmount()
     lose()
-    bags.run("passphrase", "add", "--recovery-file", bags.volume.code_file, "--new-passphrase-file", new,
+    bags.run("slot", "add", "--recovery-file", bags.volume.code_file, "--new-passphrase-file", new,
              "--previous-keybag", bags.volume.path)
-    bags.cell("passphrase add", [".protectfs.keybag"], bags.names())
+    bags.cell("slot add", [".protectfs.keybag"], bags.names())
     bags.run("fsck", "--passphrase-file", new, bags.volume.path)

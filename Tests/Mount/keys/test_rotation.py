@@ -239,7 +239,7 @@ def test_slots(environment):
     volume = environment.volume()
     other = environment.new_path("secret")
     write_file(other, b"another passphrase, long enough\n")
-    protectfs("passphrase", "add", "--recovery-file", volume.code_file, "--new-passphrase-file", other, "--label", "spare one",
+    protectfs("slot", "add", "--recovery-file", volume.code_file, "--new-passphrase-file", other, "--label", "spare one",
               volume.path, env=volume.environment)
     before = read_file(reader.keybag_file(volume))
     done = rotate(volume, ok=False)
@@ -247,7 +247,7 @@ def test_slots(environment):
     environment.cell("nothing was changed", True, before == read_file(reader.keybag_file(volume)))
     take_code(environment, volume, rotate(volume, "--drop-slots"))
     mount = environment.mount(volume)
-    done = protectfs("passphrase", "list", "--json", volume.path, env=volume.environment)
+    done = protectfs("slot", "list", "--json", volume.path, env=volume.environment)
     environment.cell("dropped", False, "spare one" in done.stdout)
     mount.unmount()
 
@@ -260,7 +260,7 @@ def test_other_passphrases(environment):
         for label, text in secrets.items():
             place = environment.new_path("secret")
             write_file(place, text.encode() + b"\n")
-            protectfs("passphrase", "add", "--recovery-file", volume.code_file, "--new-passphrase-file", place, "--label",
+            protectfs("slot", "add", "--recovery-file", volume.code_file, "--new-passphrase-file", place, "--label",
                       label, volume.path, env=volume.environment)
         mount = environment.mount(volume)
         write_file(mount / "file", b"content")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import harness
 import reader
@@ -31,10 +32,31 @@ def by_kind(volume):
     return {slot["kind"]: slot for slot in slots(volume)}
 
 
+def test_former_names(environment):
+    """Former names do what the commands of slot do, and nothing lists them."""
+    volume = environment.volume()
+    code, new = ["--recovery-file", volume.code_file], environment.new_path("new")
+    harness.write_file(new, b"another long passphrase of a test")
+    change(volume, "passphrase", "add", *code, "--new-passphrase-file", new)
+    listed = json.loads(change(volume, "passphrase", "list", "--json").stdout)
+    environment.cell("list", slots(volume), listed)
+    environment.cell("add", ["passphrase", "passphrase"], [slot["kind"] for slot in listed if slot["kind"] == "passphrase"])
+    change(volume, "passphrase", "remove", "--slot", listed[-1]["slot"], *code)
+    environment.cell("remove", listed[:-1], slots(volume))
+    made = json.loads(change(volume, "recovery", "new", "--json", *code).stdout)
+    environment.cell("a new recovery code", {"recoveryCode"}, set(made))
+    environment.cell("the former one", 3, change(volume, "slot", "test", *code, ok=False).returncode)
+    overview = harness.protectfs("--help").stdout
+    for word, subcommands in (("passphrase", "change"), ("recovery", "use")):
+        done = harness.protectfs(word, ok=False)
+        environment.cell(f"{word} without a subcommand", (2, True), (
+            done.returncode, f'"{word}" needs a subcommand: {subcommands}\n' in done.stderr))
+        environment.cell(f"{word} in the overview", [f"{word} {subcommands}"], re.findall(rf"^  ({word} \w+)", overview, re.M))
+
+
 def test_family(environment):
     volume = environment.volume()
-    listed = json.loads(change(volume, "slot", "list", "--json").stdout)
-    environment.cell("it lists what passphrase list does", slots(volume), listed)
+    first = by_kind(volume)["passphrase"]
     office, file = add(volume, "office")
     away, portable = add(volume, "away", "--portable")
     environment.cell("added", ("passphrase", "office", True, "away", False), (
@@ -44,7 +66,7 @@ def test_family(environment):
     for label, slot, words in (
             ("the new passphrase", office, ["--passphrase-file", file]),
             ("a portable one without the device key", away, ["--device-key", "none", "--passphrase-file", portable]),
-            ("the first passphrase", listed[1], ["--passphrase-file", volume.passphrase_file]),
+            ("the first passphrase", first, ["--passphrase-file", volume.passphrase_file]),
             ("the recovery code", by_kind(volume)["recovery code"], ["--recovery-file", volume.code_file])):
         environment.cell(f"tested: {label}", slot, tested(volume, *words))
     said = change(volume, "slot", "test", "--passphrase-file", file).stdout

@@ -54,8 +54,8 @@ def commands(volume, point):
         "info": ["info", volume.path],
         "info --json": ["info", "--json", volume.path],
         "passphrase change": ["passphrase", "change", *secret, *new, volume.path],
-        "passphrase add": ["passphrase", "add", *secret, *new, volume.path],
-        "recovery new": ["recovery", "new", *secret, volume.path],
+        "slot add": ["slot", "add", *secret, *new, volume.path],
+        "slot add --recovery": ["slot", "add", "--recovery", *secret, volume.path],
     }
 
 
@@ -195,7 +195,7 @@ def test_what_is_not_known_is_kept(environment):
     mount.unlock()
     mount.unmount()
     check("unmounted")
-    protectfs("recovery", "new", "--passphrase-file", volume.passphrase_file, volume.path, env=volume.environment)
+    protectfs("slot", "add", "--recovery", "--passphrase-file", volume.passphrase_file, volume.path, env=volume.environment)
     check("a new keybag")
     protectfs("fsck", "--passphrase-file", volume.passphrase_file, volume.path, env=volume.environment)
     check("checked")
@@ -221,7 +221,7 @@ def test_a_feature_that_forbids_writing(environment):
     done = protectfs("fsck", "--repair", *secret, volume.path, env=volume.environment, ok=False)
     environment.cell("fsck --repair", (CHECK_FAILED, []), (done.returncode, named(done.stderr, place, "newer version")))
     keybag = read_file(reader.keybag_file(volume))
-    for words in (["passphrase", "add", "--new-passphrase-file", volume.passphrase_file], ["recovery", "new"]):
+    for words in (["slot", "add", "--new-passphrase-file", volume.passphrase_file], ["slot", "add", "--recovery"]):
         done = protectfs(*words, *secret, volume.path, env=volume.environment, ok=False)
         environment.cell(" ".join(words[:2]), (UNSUPPORTED, []), (done.returncode, named(done.stderr, place, "newer version")))
     environment.cell("nothing is changed", (True, True), (keybag == read_file(reader.keybag_file(volume)), data == states.read(place)))

@@ -91,7 +91,7 @@ def test_directory_that_cannot_be_used(environment):
         spoil()
         for command in (["mount", *secret, volume.path, point], ["mount", "-o", "ro", *secret, volume.path, point],
                         ["fsck", *secret, volume.path], ["fsck", "-n", *secret, volume.path],
-                        ["passphrase", "add", *secret, *new, volume.path], ["recovery", "new", *secret, volume.path],
+                        ["slot", "add", *secret, *new, volume.path], ["slot", "add", "--recovery", *secret, volume.path],
                         ["keybag", "export", volume.path, environment.new_path("copy")]):
             done = protectfs(*command, env=volume.environment, ok=False)
             environment.cell(f"{name}: {' '.join(command[:3])}", (8 if command[0] == "fsck" else FAILURE, []),
@@ -123,7 +123,7 @@ def test_read_only_and_full_directories(environment):
         for name, spoil, reason in (("full", fill, "No space left"), ("read-only", read_only, "Read-only file system")):
             spoil(place)
             for command in (["mount", *secret, volume.path, point], ["fsck", *secret, volume.path],
-                            ["passphrase", "add", *secret, "--new-passphrase-file", volume.passphrase_file, volume.path]):
+                            ["slot", "add", *secret, "--new-passphrase-file", volume.passphrase_file, volume.path]):
                 done = protectfs(*command, env=volume.environment, ok=False)
                 faults = [line for line in done.stderr.splitlines() if reason in line]
                 environment.cell(f"{name}: {' '.join(command[:2])}", (True, True), (

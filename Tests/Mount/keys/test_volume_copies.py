@@ -103,16 +103,16 @@ def test_changes_of_a_copy_are_not_pinned(environment):
     done = change(copy, "passphrase", "change", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file", new)
     assert "kept apart" in done.stderr, done.stderr
     for number in range(3):
-        change(copy, "passphrase", "add", "--passphrase-file", new, "--new-passphrase-file",
+        change(copy, "slot", "add", "--passphrase-file", new, "--new-passphrase-file",
                secret_file(volume, f"more {number}", f"another passphrase of the copy {number}"))
     opens(environment, volume)
-    assert "kept apart" not in change(volume, "passphrase", "add", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file",
+    assert "kept apart" not in change(volume, "slot", "add", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file",
                                       secret_file(volume, "own", "another passphrase of the original")).stderr
     opens(environment, copy, "--passphrase-file", new)
     assert len(slots(copy)) == len(slots(volume)) + 2
     # What is pinned for each is noticed to go back.
     older = read_file(os.path.join(volume.path, ".protectfs.keybag"))
-    change(volume, "passphrase", "add", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file",
+    change(volume, "slot", "add", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file",
            secret_file(volume, "third", "a third passphrase of the original"))
     put(os.path.join(volume.path, ".protectfs.keybag"), older)
     assert "older" in refused(environment, volume, DAMAGED, "--passphrase-file", volume.passphrase_file)

@@ -280,7 +280,7 @@ def test_nothing_is_told(environment):
     reader.flip(volume_path, 4096 + 100)
     for words in (["status", "--json"], ["status"], ["class", "list", "--json"]):
         told.append(mount.command(*words, mount.path))
-    for words in (["info", "--json"], ["info"], ["passphrase", "list"]):
+    for words in (["info", "--json"], ["info"], ["slot", "list"]):
         told.append(mount.command(*words, volume.path))
     control = Subscriber(mount, wait=False)
     answers = []

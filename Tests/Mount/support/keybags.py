@@ -47,7 +47,7 @@ def change(volume, *words, ok=True):
 
 
 def slots(volume):
-    return json.loads(change(volume, "passphrase", "list", "--json").stdout)
+    return json.loads(change(volume, "slot", "list", "--json").stdout)
 
 
 class Keybags:
@@ -64,7 +64,7 @@ class Keybags:
 
     def renew(self, *words):
         """A new recovery code, by the one that the current keybag has."""
-        made = self.run("recovery", "new", "--json", *words, "--recovery-file", self.versions[-1][1], self.volume.path)
+        made = self.run("slot", "add", "--recovery", "--json", *words, "--recovery-file", self.versions[-1][1], self.volume.path)
         code = self.environment.new_path("code")
         write_file(code, json.loads(made.stdout)["recoveryCode"].encode() + b"\n")
         self.versions.append((read_file(self.current), code))

@@ -12,8 +12,8 @@ _protectfs_subcommands() {
     secret) subcommands="set get list delete service" ;;
     slot) subcommands="add remove list test" ;;
     recipient) subcommands="new show" ;;
-    passphrase) subcommands="change add remove list" ;;
-    recovery) subcommands="new use" ;;
+    passphrase) subcommands="change" ;;
+    recovery) subcommands="use" ;;
     keys) subcommands="rotate retire" ;;
     keybag) subcommands="export import" ;;
     esac
@@ -62,10 +62,6 @@ _protectfs_command() {
     "recipient new") options="--json" operands="path" ;;
     "recipient show") options="--json" operands="path" ;;
     "passphrase change") options="--slot --label --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
-    "passphrase add") options="--portable --label --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
-    "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
-    "passphrase list") options="--json" operands="directory" ;;
-    "recovery new") options="--label --json --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
     "keys rotate") options="--class --rate --retire --ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
     "keys retire") options="--ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
