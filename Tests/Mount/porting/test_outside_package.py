@@ -37,9 +37,11 @@ class Package:
 
     #: The target whose files are changed.
     target = "notes"
+    #: Its directory, if not one of the test.
+    place = None
 
     def __init__(self, environment):
-        self.environment, self.base = environment, environment.new_path("packages")
+        self.environment, self.base = environment, self.place or environment.new_path("packages")
         self.path = os.path.join(self.base, "notes")
         self.make()
 
@@ -92,12 +94,19 @@ class Package:
 
 
 class Copy(Package):
-    """docs/program/template, as a developer would copy it, with this package as a repository that has the tag of its version."""
+    """docs/program/template, as a developer would copy it, with this package as a repository that has the tag of its version.
+
+    What it builds is kept for the next run, which compiles what has changed since.
+    """
 
     target = "notes-app"
+    place = os.path.join(REPOSITORY, ".build/template")
 
     def make(self):
         repository = os.path.join(self.base, "protectfs")
+        for name in ("Package.swift", "Sources", "Tests"):
+            for place in (repository, self.path):
+                run("rm", "-rf", os.path.join(place, name))
         # Without the settings of anybody. The checkout may be another user's.
         settings = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
         listed = run("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "Package.swift",
@@ -106,15 +115,21 @@ class Copy(Package):
             if os.path.exists(os.path.join(REPOSITORY, path)):
                 os.makedirs(os.path.join(repository, os.path.dirname(path)), exist_ok=True)
                 shutil.copy2(os.path.join(REPOSITORY, path), os.path.join(repository, path))
-        shutil.copytree(os.path.join(REPOSITORY, "docs/program/template"), self.path)
+        shutil.copytree(os.path.join(REPOSITORY, "docs/program/template"), self.path, dirs_exist_ok=True)
         with open(os.path.join(self.path, "Package.swift"), encoding="utf-8") as file:
             text = file.read()
         self.version = re.search(r'from: "(.*?)"', text)[1]
         assert "https://example.org/protectfs.git" in text
         self.write("Package.swift", text.replace("https://example.org/protectfs.git", "file://" + repository))
         who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
-        for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "A release"], ["tag", self.version]):
-            run("git", *words, cwd=repository, env=settings)
+        git = lambda *words, **more: run("git", *words, cwd=repository, env=settings, **more)
+        git("init", "-q")
+        git("add", "-A")
+        # What has changed since the last run is a later version: the package manager does not look at one again that it has.
+        if git(*who, "commit", "-q", "-m", "A release", ok=False).returncode == 0:
+            first, patch = self.version.rsplit(".", 1)
+            git("tag", f"{first}.{int(patch) + len(git('tag').stdout.split())}")
+        self.swift("package", "update")
 
 
 def test_outside_package(environment):

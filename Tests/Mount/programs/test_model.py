@@ -214,4 +214,3 @@ def test_random_operations(environment):
         environment.cell(f"[empty below, seed {seed}]", [], below)
 
 
-test_random_operations.time_limit = 300

@@ -155,7 +155,7 @@ def test_command_at_work(environment):
             pass  # it has just ended
         finally:
             command.send_signal(signal.SIGCONT)
-        time.sleep(0.02)
+        time.sleep(0.05)
     said = b"".join(command.communicate())
     environment.cell("the change", 0, command.returncode)
     environment.cell("it was seen at work", True, bool(seen))

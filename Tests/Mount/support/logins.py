@@ -71,7 +71,7 @@ class Login:
         self.log.setblocking(False)
         os.chmod("/run/systemd/journal/dev-log", 0o666)
         os.symlink("/run/systemd/journal/dev-log", "/dev/log")
-        made = built(environment, "login", lambda place: harness.run(MAKE, "/usr", place))
+        made = built(environment, "login", lambda place: harness.run(MAKE, "/usr", place, timeout=None))
         self.module, self.helper = made + "/usr/lib/security/pam_protectfs.so", made + "/usr/libexec/protectfs-login"
         hashed = harness.run("openssl", "passwd", "-6", "-stdin", input=password + "\n").stdout.strip()
         for name, line in (("passwd", f"{NAME}:x:64123:64123::{place}:/bin/sh"), ("shadow", f"{NAME}:{hashed}:19000:0:99999:7:::"),

@@ -19,7 +19,7 @@ def program(environment):
     if not compiler:
         raise harness.Skip("there is no C compiler")
     flags = harness.run("pkg-config", "--cflags", "--libs", "fuse3", ok=False).stdout.split()
-    return built(environment, "losing_store", lambda path: harness.run(compiler, "-O1", "-o", path, SOURCE, *flags))
+    return built(environment, "losing_store", lambda path: harness.run(compiler, "-O1", "-o", path, SOURCE, *flags, timeout=None))
 
 
 class LosingStore:

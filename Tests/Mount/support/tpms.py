@@ -11,6 +11,7 @@ import time
 import harness
 from built import built
 
+MAKE = os.path.join(harness.REPOSITORY, "mount-scripts/packaging/make-tpm2")
 HELPER = "/libexec/protectfs-tpm2"
 PATIENCE = 60
 #: Places in the TLV of a TPM's slot, and its length without the two parts.
@@ -27,7 +28,7 @@ def installed(environment):
     def make(prefix):
         os.makedirs(prefix + "/bin")
         shutil.copy2(harness.binary(), prefix + "/bin/protectfs")
-        made = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts/packaging/make-tpm2"), prefix).stdout.strip()
+        made = harness.run(MAKE, prefix, timeout=None).stdout.strip()
         assert made == prefix + HELPER, made
 
     prefix = built(environment, "tpm2", make)

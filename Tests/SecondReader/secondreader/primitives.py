@@ -1,6 +1,7 @@
 """Section 1 of the specification: the primitives, on PyNaCl and cryptography."""
 
 import base64
+import functools
 import hashlib
 import hmac
 
@@ -136,7 +137,9 @@ def block_open(suite, key, nonce, ad, sealed):
         raise Refused("authentication failed") from error
 
 
+@functools.lru_cache(maxsize=None)
 def argon2id(password, salt, passes, memory):
+    """A tenth of a second and more, so it is done once: tests open the same keybag again and again."""
     return bindings.crypto_pwhash_alg(32, password, salt, passes, memory, bindings.crypto_pwhash_ALG_ARGON2ID13)
 
 
