@@ -26,8 +26,8 @@ let sanitized = [
         "DBus", "SecretStore", "FileProtection",
     ],
     "thread": [
-        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "FuseBridge",
-        "FuseFrontend", "Control", "FileProtection",
+        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "VolumeCheck",
+        "FuseBridge", "FuseFrontend", "Control", "FileProtection",
     ],
 ]
 
@@ -107,7 +107,11 @@ let modules: [[Target]] = [
     module(
         "ProtectedVolume",
         uses: ["CLibrary", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
-        tests: ["TestSupport", "MemoryStore"], threads: ["Threads", "Support"]),
+        tests: ["VolumeCheck", "TestSupport", "MemoryStore"], threads: ["Threads", "Support"]),
+    module(
+        "VolumeCheck",
+        uses: ["KeyFiles", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        tests: ["TestSupport", "MemoryStore"], threads: ["Threads"]),
     module("FuseBridge", uses: ["CFuse3", "CLibrary", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
@@ -161,9 +165,9 @@ let programModules: [[Target]] = [
     module(
         "MountDaemon",
         uses: [
-            "VolumeAccess", "CommandSupport", "FuseFrontend", "FuseBridge", "ProtectedVolume", "KeyFiles", "Control",
-            "Keybag",
-            "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CConnectionGuard", "CLibrary",
+            "VolumeAccess", "CommandSupport", "FuseFrontend", "FuseBridge", "VolumeCheck", "ProtectedVolume",
+            "KeyFiles", "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem",
+            "CConnectionGuard", "CLibrary",
         ],
         untested: true),
 ]
@@ -174,9 +178,8 @@ let command: [Target] = [
         name: "protectfs",
         dependencies: [
             "CommandSupport", "VolumeAccess", "TreeImport", "SessionServices", "MountDaemon", "FuseFrontend",
-            "ProtectedVolume", "KeyFiles", "SecretStore", "Control", "Keybag", "BackingStore", "SodiumKit",
-            "VolumeFormat",
-            "HostSystem", "CLibrary",
+            "VolumeCheck", "ProtectedVolume", "KeyFiles", "SecretStore", "Control", "Keybag", "BackingStore",
+            "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
@@ -209,7 +212,7 @@ let fuzzing: [Target] =
             name: "fuzz",
             dependencies: [
                 "CLibFuzzer", "MemoryStore", "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore",
-                "KeyFiles", "ProtectedVolume", "FuseFrontend", "Control", "CommandSupport",
+                "KeyFiles", "ProtectedVolume", "VolumeCheck", "FuseFrontend", "Control", "CommandSupport",
                 "VolumeAccess",
             ],
             path: "Tests/Fuzz", exclude: ["CLibFuzzer", "regressions"], swiftSettings: strict,

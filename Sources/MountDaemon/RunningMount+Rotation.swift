@@ -10,6 +10,7 @@ import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeAccess
+import VolumeCheck
 import VolumeFormat
 
 extension RunningMount {

@@ -8,6 +8,7 @@ import HostSystem
 import KeyFiles
 import Keybag
 import SodiumKit
+import VolumeCheck
 import VolumeFormat
 
 @testable import ProtectedVolume

@@ -9,6 +9,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct CheckResumeTests {
     private struct Outcome {

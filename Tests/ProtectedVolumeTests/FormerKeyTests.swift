@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct FormerKeyTests {
     /// Changes the class keys of the volume's keybag, and has the volume take them in.

@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct GrowthTests {
     /// A store that someone has prepared without any key, of a size, and what is done with it.

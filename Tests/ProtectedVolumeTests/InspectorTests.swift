@@ -9,6 +9,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct InspectorTests {
     private let it: TestVolume

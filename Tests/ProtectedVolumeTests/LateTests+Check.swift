@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 extension LateTests {
     /// A file that was not found may be where a check does not look. Its records are kept.

@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct LateTests {
     @Test func aLateWriteIsThereAfterUnlock() throws {

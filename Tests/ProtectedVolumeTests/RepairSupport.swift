@@ -9,6 +9,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// The result of one check with repair.
 struct RepairOutcome: Sendable {

@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct RepairTests {
     static let long = String(repeating: "n", count: 200)

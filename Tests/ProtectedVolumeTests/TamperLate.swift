@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// Two late files, of which each owes two files three writes; the same later, and another volume's.
 final class TamperLate: Sendable {

@@ -11,6 +11,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// How stored bytes are changed: the matrix's columns.
 enum Tampering: String, CaseIterable, Sendable {

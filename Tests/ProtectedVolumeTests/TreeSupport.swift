@@ -8,6 +8,7 @@ import HostSystem
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// The objects found in a volume, with a line for each path.
 struct FoundTree: Equatable {

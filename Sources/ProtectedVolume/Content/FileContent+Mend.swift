@@ -154,7 +154,7 @@ extension FileContent {
     /// The first block from `block` on that may have something to verify. Skips pages without data in the store where they
     /// may be holes. If they are holes that a crash has left, reports the first one.
     /// - Parameter isNext: whether the caller goes on behind `block - 1`, so that holes before it were reported.
-    func skippingHoles(from block: UInt64, isNext: Bool) -> UInt64 {
+    package func skippingHoles(from block: UInt64, isNext: Bool) -> UInt64 {
         let now = snapshot
         let last = lastBlock(size: now.size)
         guard now.recovery.isTolerant || now.header.flags.contains(.holes) else { return block }

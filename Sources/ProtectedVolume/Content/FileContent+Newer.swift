@@ -1,9 +1,9 @@
 // Finds blocks that a newer version has made. Their fields, which are not encrypted, show which blocks need a look.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
-internal import VolumeFormat
+package import KeyFiles
+package import VolumeFormat
 
 extension FileContent {
     /// Pages that a search reads at once.
@@ -13,7 +13,7 @@ extension FileContent {
     /// do not count.
     ///
     /// - Parameter mayGoOn: is called now and then. If it returns false, the file counts as newer.
-    static func holdsNewerBlock(
+    package static func holdsNewerBlock(
         in context: ContentContext, backing: BackingFile, header: FileHeader, mayGoOn: () -> Bool
     ) throws(VolumeError) -> Bool {
         let status: Status

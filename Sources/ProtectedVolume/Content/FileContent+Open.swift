@@ -324,7 +324,7 @@ extension FileContent {
     }
 
     /// The pages from 1 on with data in the backing file. All of them if the store cannot tell.
-    func dataExtents(below limit: UInt64) -> [Range<UInt64>] {
+    package func dataExtents(below limit: UInt64) -> [Range<UInt64>] {
         var extents: [Range<UInt64>] = []
         var position: UInt64 = 1
         while position < limit {

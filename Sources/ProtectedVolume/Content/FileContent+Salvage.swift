@@ -1,29 +1,47 @@
 // Reads a damaged file block by block. The state of one block does not affect the others.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
+package import KeyFiles
 internal import Keybag
 internal import SodiumKit
-internal import VolumeFormat
+package import VolumeFormat
 
 /// The readable part of a damaged file.
-struct Salvage: Equatable, Sendable {
+package struct Salvage: Equatable, Sendable {
     /// The end of the file, as far as it is known.
-    var size: UInt64 = 0
+    package var size: UInt64 = 0
     /// The ranges of the file that cannot be read, in order.
-    var unreadable: [Range<UInt64>] = []
+    package var unreadable: [Range<UInt64>] = []
     /// The number of blocks that verify.
-    var blocks: UInt64 = 0
+    package var blocks: UInt64 = 0
     /// Whether block 0 verifies, and with it the header. If not, the file's class is not known.
-    var provesHeader = false
+    package var provesHeader = false
     /// Whether the store could not read some pages. It may read them at another time.
-    var hasReadErrors = false
+    package var hasReadErrors = false
 }
 
 extension FileContent {
+    /// A file whose pages are shown as what they claim to be, because its key is not here.
+    ///
+    /// - Parameter header: nil if nothing can be read of it. Then only the layout of the pages counts, which is the volume's.
+    package static func openUnverified(
+        in context: ContentContext, backing: BackingFile, inode: UInt64, header: FileHeader?
+    ) -> FileContent {
+        let suite = context.geometry.suite
+        let header =
+            header
+            ?? FileHeader(
+                protectionClass: .complete, suite: suite, keyGeneration: 0,
+                fileID: ObjectID(InlineArray(repeating: 0)))
+        return FileContent(
+            context: context, backing: backing, inode: inode, keys: FileKeys(nil, suite: suite),
+            state: FileState(header: header, size: 0, pageZero: .written))
+    }
+
     /// A damaged file whose header verifies and whose key is available. Nothing else in it is trusted.
-    static func openDamaged(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileContent {
+    package static func openDamaged(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileContent
+    {
         guard let header = try header(in: context, backing: backing) else { throw .damaged(.missingHeader) }
         let status: Status
         do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
@@ -47,7 +65,7 @@ extension FileContent {
     ///
     /// - Parameter mayGoOn: is called now and then. If it returns false, the copy ends with EINTR.
     /// - Throws: `.newer` if a block is newer.
-    func salvage(into target: FileContent?, mayGoOn: () -> Bool) throws(VolumeError) -> Salvage {
+    package func salvage(into target: FileContent?, mayGoOn: () -> Bool) throws(VolumeError) -> Salvage {
         let length = try store { () throws(Errno) in try backing.status().size }
         let pages = PageGeometry.pages(backingLength: length)
         guard pages > 0, pages <= PageGeometry.maximumPages else { throw .damaged(.length) }

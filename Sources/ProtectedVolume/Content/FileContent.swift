@@ -21,7 +21,8 @@ package final class FileContent: Sendable {
     /// The backing file, for its status, times, mode and attributes. Callers must not read or write its bytes.
     package let backing: BackingFile
 
-    let inode: UInt64
+    /// The store's inode number.
+    package let inode: UInt64
     let ranges: RangeLock
     let state: InPlaceLock<FileState>
     /// Held while the backing file's modification time is set and noted, so that no old time overtakes a new one.
@@ -39,7 +40,8 @@ package final class FileContent: Sendable {
         self.state = InPlaceLock(state)
     }
 
-    var geometry: PageGeometry { context.geometry }
+    /// The layout of the file's pages.
+    package var geometry: PageGeometry { context.geometry }
     var snapshot: FileState { state.withLock { $0 } }
 
     /// The file's size in bytes.

@@ -1,10 +1,11 @@
 // The class and flags of a file, once block 0 has proven them.
 
-internal import VolumeFormat
+package import VolumeFormat
 
 /// A class and flags that block 0 of the file has proven.
-struct VerifiedClass: Equatable, Sendable {
-    let protectionClass: ProtectionClass
+package struct VerifiedClass: Equatable, Sendable {
+    /// The class.
+    package let protectionClass: ProtectionClass
     let flags: FileFlags
 
     init(_ header: FileHeader) {

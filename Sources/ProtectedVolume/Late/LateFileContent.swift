@@ -7,7 +7,7 @@ internal import SodiumKit
 internal import VolumeFormat
 
 /// The part of a late file that verifies.
-struct LateFileContent: Sendable {
+package struct LateFileContent: Sendable {
     /// Records of data whose file has no later done record.
     var entries: [LateEntry] = []
     /// Records of kind `done`.

@@ -1,13 +1,13 @@
 // Opens a late file, and tells a newer one from one that this volume did not make.
 
-internal import BackingStore
-internal import HostSystem
+package import BackingStore
+package import HostSystem
 internal import KeyFiles
-internal import Keybag
+package import Keybag
 internal import VolumeFormat
 
 /// What a late file turned out to be.
-enum LateReading: Sendable {
+package enum LateReading: Sendable {
     /// Another mount of a shared store writes it, or applies it.
     case inUse
     /// Shorter than a header.
@@ -20,7 +20,7 @@ enum LateReading: Sendable {
     case whole(BackingFile, LateKey, LateFileContent)
 
     /// Reads the late file of the lock `number`. The class keys must be in memory.
-    init(_ number: UInt64, in root: BackingDirectory, _ keys: KeyRing, _ access: FileAccess) throws(Errno) {
+    package init(_ number: UInt64, in root: BackingDirectory, _ keys: KeyRing, _ access: FileAccess) throws(Errno) {
         let file = try root.openFile(BackingName.known(LateFileName.bytes(of: number)), access)
         if access == .readWrite {
             do throws(Errno) { try file.setLock(.exclusive, LockRange.content, waits: false) } catch {

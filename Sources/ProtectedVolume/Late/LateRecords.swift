@@ -2,19 +2,19 @@
 
 internal import BackingStore
 internal import CLibrary
-internal import KeyFiles
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit
 internal import Synchronization
-internal import VolumeFormat
+package import VolumeFormat
 
 /// Owns the log of the current lock. Knows the records that each file still has to receive, from this lock and from earlier
 /// ones.
 ///
 /// Lock order: `applying`, `state`, then the locks of `LateLog`. `applying` is held across the store's I/O, `state` only for
 /// a moment. Opening records takes the KeyRing's shared side. So callers must not hold that lock.
-final class LateRecords: Sendable {
+package final class LateRecords: Sendable {
     private struct Owed: Sendable {
         let log: LateLog
         let entry: LateEntry
@@ -177,7 +177,7 @@ final class LateRecords: Sendable {
     private func passOver(_ number: UInt64) { state.withLock { _ = $0.passedOver.insert(number) } }
 
     /// Whether another mount of a shared store has, or may be making, late files. They are looked at again at each unlock.
-    var hasPassedOver: Bool { state.withLock { !$0.passedOver.isEmpty } }
+    package var hasPassedOver: Bool { state.withLock { !$0.passedOver.isEmpty } }
 
     /// Loads the late files that were passed over, if their mounts have ended without using them.
     private func loadPassedOver() {
@@ -277,10 +277,10 @@ final class LateRecords: Sendable {
     }
 
     /// Whether late files have been read. Only then is a late file without waiting records an unknown one.
-    var isLoaded: Bool { hasLoaded.load(ordering: .acquiring) }
+    package var isLoaded: Bool { hasLoaded.load(ordering: .acquiring) }
 
     /// Whether the late file of this name was read and has waiting records, or is another mount's.
-    func isOwed(_ name: [UInt8]) -> Bool {
+    package func isOwed(_ name: [UInt8]) -> Bool {
         guard let number = LateFileName.number(of: name.span) else { return false }
         return state.withLock { $0.logs[number] != nil || $0.passedOver.contains(number) }
     }
@@ -398,10 +398,10 @@ final class LateRecords: Sendable {
     }
 
     /// The files with records that wait for them.
-    var owedFiles: Set<ObjectID> { state.withLock { Set($0.owed.keys) } }
+    package var owedFiles: Set<ObjectID> { state.withLock { Set($0.owed.keys) } }
 
     /// Drops the records of files that no longer exist, after a complete check. Returns the numbers of their late files.
-    func drop(recordsOf files: Set<ObjectID>) throws(VolumeError) -> [UInt64] {
+    package func drop(recordsOf files: Set<ObjectID>) throws(VolumeError) -> [UInt64] {
         try applying.withLock { (_) throws(VolumeError) -> [UInt64] in
             // A newer late file may say something of the others.
             guard !hasNewer.load(ordering: .acquiring) else { return [] }

@@ -3,14 +3,14 @@
 internal import HostSystem
 internal import KeyFiles
 internal import SodiumKit
-internal import VolumeFormat
+package import VolumeFormat
 
 /// A record of attributes. `deinit` wipes it.
-struct AttributeRecord: ~Copyable {
+package struct AttributeRecord: ~Copyable {
     private let bytes: SecretBytes
     private let entries: [AttributeEntries.Entry]
     /// The overflow object that holds it, if one does.
-    let overflow: ObjectID?
+    package let overflow: ObjectID?
 
     /// A record without attributes.
     init() throws(VolumeError) {

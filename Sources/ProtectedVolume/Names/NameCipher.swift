@@ -1,27 +1,30 @@
 // Encrypts names of directory entries and of extended attributes: synthetic IV, then XChaCha20, then base64url.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
+package import KeyFiles
 internal import Keybag
 internal import SodiumKit
-internal import VolumeFormat
+package import VolumeFormat
 
 /// The backing name of an entry; long names have a companion that holds the encoding.
-struct EncodedName: Sendable {
+package struct EncodedName: Sendable {
     /// The backing entry.
-    let entry: EntryName
+    package let entry: EntryName
     /// For a long name: the companion's name and target.
-    let companion: Companion?
+    package let companion: Companion?
 
-    struct Companion: Sendable {
-        let name: EntryName
-        let target: [UInt8]
+    /// The object beside a long name that holds its encoding.
+    package struct Companion: Sendable {
+        /// Its name in the store.
+        package let name: EntryName
+        /// The encoding, as a symlink's target.
+        package let target: [UInt8]
     }
 }
 
 /// A decoded backing name.
-enum DecodedName: Sendable {
+package enum DecodedName: Sendable {
     /// A user's name, verified.
     case name([UInt8])
     /// A decrypted name that nothing can verify: the store may have chosen it.
@@ -33,7 +36,7 @@ enum DecodedName: Sendable {
 }
 
 /// Encrypts and verifies names with the keys that come from M. Stateless; usable in every lock state.
-struct NameCipher: Sendable {
+package struct NameCipher: Sendable {
     let keys: MetadataKeys
 
     /// Whether an entry can have this decrypted name.
@@ -74,7 +77,7 @@ struct NameCipher: Sendable {
     }
 
     /// The same for an array.
-    func encode(_ name: [UInt8], in directory: ObjectID) throws(VolumeError) -> EncodedName {
+    package func encode(_ name: [UInt8], in directory: ObjectID) throws(VolumeError) -> EncodedName {
         try encode(name.span, in: directory)
     }
 
@@ -91,7 +94,9 @@ struct NameCipher: Sendable {
     }
 
     /// The same for an array.
-    func decode(_ encoding: [UInt8], in directory: ObjectID?) -> [UInt8]? { decode(encoding.span, in: directory) }
+    package func decode(_ encoding: [UInt8], in directory: ObjectID?) -> [UInt8]? {
+        decode(encoding.span, in: directory)
+    }
 
     /// `~` ‖ b64(MAC-256(directory ID ‖ encoding)).
     func longName(of encoding: [UInt8], in directory: ObjectID) -> [UInt8] {
@@ -120,7 +125,7 @@ struct NameCipher: Sendable {
     }
 
     /// Decrypts and verifies the backing name of an attribute; nil if it is not an attribute of this object.
-    func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
+    package func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
         let prefix = Self.prefix(of: object)
         guard backingName.span.hasText(prefix) else { return nil }
         var name: [UInt8] = []
@@ -135,13 +140,13 @@ struct NameCipher: Sendable {
     }
 
     /// Whether an attribute in the store is an encrypted one, of an object of any kind.
-    static func isEncryptedAttribute(_ stored: [UInt8]) -> Bool {
+    package static func isEncryptedAttribute(_ stored: [UInt8]) -> Bool {
         let bytes = stored.span
         return bytes.hasText(AttributeName.encryptedPrefix) || bytes.hasText(AttributeName.encryptedTrustedPrefix)
     }
 
     /// The same, of this object.
-    static func isEncryptedAttribute(_ stored: [UInt8], of object: ObjectID) -> Bool {
+    package static func isEncryptedAttribute(_ stored: [UInt8], of object: ObjectID) -> Bool {
         stored.span.hasText(prefix(of: object))
     }
 
@@ -177,7 +182,7 @@ struct NameCipher: Sendable {
     }
 
     /// The same into an array, for values that are not secrets of a running mount.
-    func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
+    package func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
         guard Envelope.isOurs(stored) else { return nil }
         return Envelope.open(stored, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)
     }
@@ -186,7 +191,7 @@ struct NameCipher: Sendable {
     static func mayBeNewer(value stored: [UInt8]) -> Bool { !Envelope.isOurs(stored) }
 
     /// Whether a value that `openValue` refuses verifies, so that a newer version has made it.
-    func isNewerValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> Bool {
+    package func isNewerValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> Bool {
         guard !Envelope.isOurs(stored) else { return false }
         if name.span.equals(AttributeName.record), stored.first == Envelope.overflowVersion {
             return isNewerRecord(stored, of: object)
@@ -202,7 +207,7 @@ struct NameCipher: Sendable {
     }
 
     /// A link's target; nil if it does not verify, or is newer.
-    func openTarget(_ stored: [UInt8]) -> [UInt8]? {
+    package func openTarget(_ stored: [UInt8]) -> [UInt8]? {
         guard let bytes = Base64URL.decode(stored.span), Envelope.isOurs(bytes) else { return nil }
         return Envelope.open(bytes, key: keys.symlink, boundTo: [])
     }
@@ -215,7 +220,7 @@ struct NameCipher: Sendable {
     }
 
     /// The reference in a link whose target is an overflow object; nil for any other link.
-    func openLongTarget(_ stored: [UInt8]) -> OverflowReference? {
+    package func openLongTarget(_ stored: [UInt8]) -> OverflowReference? {
         guard stored.count == LongTarget.storedLength, let bytes = Base64URL.decode(stored.span),
             bytes.first == Envelope.overflowVersion
         else { return nil }
@@ -223,7 +228,7 @@ struct NameCipher: Sendable {
     }
 
     /// Whether a target verifies, and is in no form that this program knows, so that a newer version has made it.
-    func isNewerTarget(_ stored: [UInt8]) -> Bool {
+    package func isNewerTarget(_ stored: [UInt8]) -> Bool {
         guard let bytes = Base64URL.decode(stored.span), !Envelope.isOurs(bytes) else { return false }
         return Envelope.open(bytes, key: keys.symlink, boundTo: []) != nil && openLongTarget(stored) == nil
     }

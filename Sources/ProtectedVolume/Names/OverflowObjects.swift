@@ -1,18 +1,18 @@
 // Overflow objects: what has no room in its own object of the store, each in a file of the directory `.protectfs.overflow`.
 
-internal import BackingStore
+package import BackingStore
 internal import CLibrary
-internal import HostSystem
-internal import KeyFiles
+package import HostSystem
+package import KeyFiles
 internal import Keybag
 internal import SodiumKit
-internal import VolumeFormat
+package import VolumeFormat
 
 /// The directory of overflow objects, and what is in it. Thread-safe.
 ///
 /// An object is written once and never changed. It is durable before anything refers to it, and removed after nothing refers to
 /// it any more; so a crash can only leave objects to which nothing refers, and a check finds them.
-final class OverflowObjects: Sendable {
+package final class OverflowObjects: Sendable {
     private let root: BackingDirectory
     private let keys: MetadataKeys
     private let opened = Lock<BackingDirectory?>(nil)
@@ -79,7 +79,7 @@ final class OverflowObjects: Sendable {
     /// The content to which a reference leads.
     ///
     /// - Parameter owner: what refers to it, for the error if it is missing, does not verify, or is of a newer version.
-    func content(of reference: OverflowReference, owner: Damage) throws(VolumeError) -> [UInt8] {
+    package func content(of reference: OverflowReference, owner: Damage) throws(VolumeError) -> [UInt8] {
         var content = [UInt8](repeating: 0, count: reference.contentLength)
         var room = content.mutableSpan
         try read(reference, owner: owner, into: &room)
@@ -122,7 +122,7 @@ final class OverflowObjects: Sendable {
     }
 
     /// The directory; ENOENT if the volume never had an overflow object.
-    func directory() throws(Errno) -> BackingDirectory {
+    package func directory() throws(Errno) -> BackingDirectory {
         try opened.withLock { (opened: inout BackingDirectory?) throws(Errno) -> BackingDirectory in
             if let opened { return opened }
             let directory = try root.openDirectory(BackingName.overflow)
@@ -151,7 +151,7 @@ final class OverflowObjects: Sendable {
     static func name(of id: ObjectID) -> EntryName { BackingName.known(Base64URL.encode(id.bytes.span)) }
 
     /// The object with a name in the directory; nil for a name that no object has.
-    static func id(of name: EntryName) -> ObjectID? {
+    package static func id(of name: EntryName) -> ObjectID? {
         guard let bytes = Base64URL.decode(Array(name.bytes).span), bytes.count == ObjectID.length else { return nil }
         return ObjectID(bytes.span)
     }
@@ -159,7 +159,7 @@ final class OverflowObjects: Sendable {
 
 extension BackingNode {
     /// Gives an object of the volume's own, which root has made, to the owner of the volume.
-    func giveToOwner(of root: BackingDirectory) throws(Errno) {
+    package func giveToOwner(of root: BackingDirectory) throws(Errno) {
         guard Credentials.isRoot else { return }
         let status = try root.status()
         try setOwner(status.owner, group: status.group)

@@ -4,20 +4,32 @@ internal import BackingStore
 internal import KeyFiles
 internal import Keybag
 internal import SodiumKit
-internal import VolumeFormat
+package import VolumeFormat
 
 /// The verified content of a directory's record.
-struct VerifiedRecord: Hashable, Sendable {
-    var directoryID: ObjectID
+package struct VerifiedRecord: Hashable, Sendable {
+    /// The ID under which the directory's names are encrypted.
+    package var directoryID: ObjectID
     /// The default class, as far as it is known.
-    var defaultClass: ProtectionClass?
+    package var defaultClass: ProtectionClass?
     /// Flags of a newer version that are kept when the record is replaced.
     var keptFlags: RecordFlags = []
     /// The part of the record that this program understands.
-    var known = KnownPart.all
+    package var known = KnownPart.all
+
+    /// A record of this version, unless told otherwise.
+    package init(
+        directoryID: ObjectID, defaultClass: ProtectionClass?, keptFlags: RecordFlags = [], known: KnownPart = .all
+    ) {
+        self.directoryID = directoryID
+        self.defaultClass = defaultClass
+        self.keptFlags = keptFlags
+        self.known = known
+    }
 
     /// The part of a record that this program understands.
-    enum KnownPart: Sendable {
+    package enum KnownPart: Sendable {
+        /// Everything.
         case all
         /// A newer version has made the record. Its class is known, and nothing in the directory is changed.
         case classAndNames
@@ -26,12 +38,12 @@ struct VerifiedRecord: Hashable, Sendable {
     }
 
     /// Whether a newer version has made the record, so that nothing in the directory is changed.
-    var isNewer: Bool { known != .all }
+    package var isNewer: Bool { known != .all }
 }
 
 extension NameCipher {
     /// The symlink's target for a record, which is not a newer one.
-    func recordTarget(_ record: VerifiedRecord) -> [UInt8] {
+    package func recordTarget(_ record: VerifiedRecord) -> [UInt8] {
         var stored = DirectoryRecord(
             directoryID: record.directoryID, defaultClass: record.defaultClass, flags: record.keptFlags)
         var bytes = InlineArray<44, UInt8>(repeating: 0)
@@ -42,7 +54,7 @@ extension NameCipher {
     }
 
     /// The record in a symlink's target; nil unless its MAC verifies.
-    func record(target: [UInt8]) -> VerifiedRecord? {
+    package func record(target: [UInt8]) -> VerifiedRecord? {
         if let bytes = DirectoryRecord.decode(target: target.span) { return record(bytes.span) }
         // A newer version's record may be longer.
         guard target.count > DirectoryRecord.targetLength, let bytes = Base64URL.decode(target.span) else { return nil }
@@ -77,5 +89,5 @@ extension NameCipher {
     }
 
     /// A fresh random directory ID.
-    static func randomID() -> ObjectID { ObjectID(randomInlineBytes() as InlineArray<16, UInt8>) }
+    package static func randomID() -> ObjectID { ObjectID(randomInlineBytes() as InlineArray<16, UInt8>) }
 }

@@ -1,14 +1,14 @@
 // The encrypted attributes of one object in the store: a few small ones each in an attribute of the store, all others together
 // in one, the record, or in an overflow object to which it refers.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
+package import KeyFiles
 internal import SodiumKit
-internal import VolumeFormat
+package import VolumeFormat
 
 /// The encrypted attributes of an object. Errors of kind `damaged` and `newer` are not reported here.
-struct StoredAttributes {
+package struct StoredAttributes {
     /// An attribute has one of the store's own if there are fewer than `most`, and name and value are short. So these leave
     /// room for the record in the 4 KiB that ext4 has for each object, and for ACLs.
     private enum Single {
@@ -32,7 +32,7 @@ struct StoredAttributes {
     /// The record; an empty one if there is none.
     ///
     /// - Parameter all: the names of the object's attributes in the store.
-    func record(in all: [[UInt8]]) throws(VolumeError) -> AttributeRecord {
+    package func record(in all: [[UInt8]]) throws(VolumeError) -> AttributeRecord {
         let recordName = recordName
         guard all.contains(recordName) else { return try AttributeRecord() }
         var last: [UInt8] = []
@@ -76,7 +76,7 @@ struct StoredAttributes {
     }
 
     /// The overflow object of the record, if it is one. Unlike `overflowReference` it throws if that is not certain.
-    func usedOverflow(in all: [[UInt8]]) throws(VolumeError) -> ObjectID? {
+    package func usedOverflow(in all: [[UInt8]]) throws(VolumeError) -> ObjectID? {
         guard all.contains(recordName) else { return nil }
         let stored = try below { () throws(Errno) in try object.attribute(recordName) }
         switch try names.openRecord(stored, of: id) {
@@ -95,7 +95,7 @@ struct StoredAttributes {
     }
 
     /// A value, in an array that is not wiped; nil if it is missing or does not verify. Only for a check.
-    func value(of name: [UInt8]) -> [UInt8]? {
+    package func value(of name: [UInt8]) -> [UInt8]? {
         guard let all = try? object.attributeNames() else { return nil }
         if let single = (try? single(name, in: all)) ?? nil {
             return (try? object.attribute(single)).flatMap { names.openValue($0, name: name, of: id) }
@@ -110,7 +110,7 @@ struct StoredAttributes {
     ///
     /// - Parameter isOver: asked once the change is made: whether the former overflow object now belongs to another object.
     /// - Returns: the overflow object that holds the record now.
-    func set(
+    package func set(
         _ name: [UInt8], to value: Span<UInt8>, mode: AttributeMode, isOver: () -> Bool = { false }
     ) throws(VolumeError) -> ObjectID? {
         let all = try storedNames()

@@ -1,6 +1,6 @@
 // The visible names of entries whose own names are not verified. A person can read them; a program cannot mistake them.
 
-internal import BackingStore
+package import BackingStore
 internal import SodiumKit
 internal import VolumeFormat
 
@@ -9,12 +9,12 @@ internal import VolumeFormat
 ///
 /// The hash distinguishes two entries that decrypt to the same name. A directory without a record shows marked names. A repair
 /// renames the entry to its marked name; a person can then rename it to confirm a name.
-enum UnverifiedName {
+package enum UnverifiedName {
     private static let hashBytes = 9
     private static let hashLength = 12
 
     /// The marked name of an entry that decrypts to `name`.
-    static func bytes(for backing: EntryName, _ name: [UInt8]) -> [UInt8] {
+    package static func bytes(for backing: EntryName, _ name: [UInt8]) -> [UInt8] {
         let hash = hash256(backing.bytes.span)
         let mark =
             ReservedName.unverifiedPrefix.bytes
@@ -24,7 +24,7 @@ enum UnverifiedName {
     }
 
     /// The original name inside a marked name; nil if it has none, or if the name is not marked.
-    static func plain(_ name: [UInt8]) -> [UInt8]? {
+    package static func plain(_ name: [UInt8]) -> [UInt8]? {
         let prefix = ReservedName.unverifiedPrefix.bytes
         let start = prefix.count + hashLength
         guard name.starts(with: prefix), name.count > start + 1, name[start] == UInt8(ascii: "-"),
@@ -34,21 +34,21 @@ enum UnverifiedName {
     }
 
     /// A path's last component and the components above it; extra slashes are ignored.
-    static func parts(_ path: [UInt8]) -> (above: [UInt8], name: [UInt8]) {
+    package static func parts(_ path: [UInt8]) -> (above: [UInt8], name: [UInt8]) {
         let slash = UInt8(ascii: "/")
         let parts = path.split(separator: slash)
         return (Array(parts.dropLast().joined(separator: [slash])), Array(parts.last ?? []))
     }
 
     /// A path without the marks of its components.
-    static func withoutMarks(_ path: [UInt8]) -> [UInt8] {
+    package static func withoutMarks(_ path: [UInt8]) -> [UInt8] {
         let slash = UInt8(ascii: "/")
         let parts = path.split(separator: slash).map { plain(Array($0)) ?? Array($0) }
         return Array(parts.joined(separator: [slash]))
     }
 
     /// Whether a name can be shown to a person as it is: text without control characters.
-    static func isText(_ name: [UInt8]) -> Bool {
+    package static func isText(_ name: [UInt8]) -> Bool {
         guard String(validating: name, as: UTF8.self) != nil else { return false }
         return !name.contains { $0 < 0x20 || $0 == 0x7F }
     }

@@ -45,7 +45,7 @@ struct LastName: Sendable {
 }
 
 /// The part of a node that only directories have.
-final class DirectoryState: Sendable {
+package final class DirectoryState: Sendable {
     struct Contents {
         var record = RecordState.unread { didSet { stamp = nil } }
         /// The stamp that the record had before it was read. Nil if it is not known, as after each change of ours.
@@ -71,6 +71,14 @@ final class DirectoryState: Sendable {
     /// Held across the store's I/O while long names are created or deleted, and while records of subdirectories are
     /// set aside or put back.
     let structure = InPlaceLock(())
+
+    /// Takes a record that was just written, and is not durable yet.
+    package func set(record: VerifiedRecord) {
+        contents.withLock { contents in
+            contents.record = .known(record)
+            contents.changes += 1
+        }
+    }
 
     func setNeedsSync() {
         contents.withLock { $0.changes += 1 }

@@ -1,31 +1,42 @@
 // One object that the kernel knows: its identity, its place in the backing store, and its open content.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
 internal import Synchronization
 package import VolumeFormat
 
 /// The identity of an inode of the backing store. Two names with equal keys are hard links to one object.
-struct InodeKey: Hashable, Sendable {
+package struct InodeKey: Hashable, Sendable {
     var device: UInt64
     var inode: UInt64
 
-    init(_ status: Status) {
+    /// The inode of an object.
+    package init(_ status: Status) {
         device = status.device
         inode = status.inode
     }
 }
 
 /// The place of an object: its directory and its encoded name there.
-struct Place: Sendable, Hashable {
-    var parent: Node
-    var name: EntryName
+package struct Place: Sendable, Hashable {
+    /// The directory.
+    package var parent: Node
+    /// The name in the store.
+    package var name: EntryName
 
-    static func == (one: Place, other: Place) -> Bool {
+    /// A place.
+    package init(parent: Node, name: EntryName) {
+        self.parent = parent
+        self.name = name
+    }
+
+    /// Whether both are the same.
+    package static func == (one: Place, other: Place) -> Bool {
         one.parent === other.parent && one.name == other.name
     }
 
-    func hash(into hasher: inout Hasher) {
+    /// Hashes both parts.
+    package func hash(into hasher: inout Hasher) {
         hasher.combine(ObjectIdentifier(parent))
         hasher.combine(name)
     }
@@ -54,9 +65,10 @@ package final class Node: Sendable {
     let serial: UInt64
     /// The kind of object.
     package let kind: NodeKind
-    let key: InodeKey
+    /// The store's inode.
+    package let key: InodeKey
     /// The state that only directories have.
-    let directory: DirectoryState?
+    package let directory: DirectoryState?
     let state: InPlaceLock<NodeState>
     /// The class's number (0 if not read yet) and `pagesBit`. Replies read it without a lock.
     let classAndPages: Atomic<UInt8>

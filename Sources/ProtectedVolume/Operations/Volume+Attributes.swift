@@ -3,7 +3,7 @@
 package import BackingStore
 internal import HostSystem
 package import KeyFiles
-internal import VolumeFormat
+package import VolumeFormat
 
 extension Volume {
     /// Writes the value of an extended attribute to the beginning of `buffer`. The buffer is in locked memory, and no
@@ -76,7 +76,8 @@ extension Volume {
         return (storedAttributes(object, try objectID(of: node)), all)
     }
 
-    func storedAttributes(_ object: BackingNode, _ id: ObjectID) -> StoredAttributes {
+    /// The encrypted attributes of an object in the store, whose ID is `id`.
+    package func storedAttributes(_ object: BackingNode, _ id: ObjectID) -> StoredAttributes {
         StoredAttributes(object: object, id: id, names: names, overflow: overflow)
     }
 
@@ -273,7 +274,7 @@ extension Volume {
 
     /// The ID that names and values are bound to. It comes from the directory's record or the file's header. Other objects have
     /// none: their attributes are bound to each other only.
-    func objectID(of node: Node) throws(VolumeError) -> ObjectID {
+    package func objectID(of node: Node) throws(VolumeError) -> ObjectID {
         guard node.kind == .file || node.kind == .directory else { return .absent }
         if node.kind == .directory {
             guard let id = try directoryID(node) else { throw damaged(.missingRecord, node) }

@@ -1,13 +1,13 @@
 // Finds the backing object of a node through cached directory descriptors, and verifies that it is the same object.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
 package import KeyFiles
 internal import VolumeFormat
 
 extension Volume {
     /// The backing directory of a directory's node.
-    func directory(_ node: Node) throws(VolumeError) -> BackingDirectory {
+    package func directory(_ node: Node) throws(VolumeError) -> BackingDirectory {
         if node === root { return rootDirectory }
         if let directory = directories.directory(node.serial) { return directory }
         guard node.kind == .directory else { throw .refused(.ENOTDIR) }
@@ -82,7 +82,7 @@ extension Volume {
     }
 
     /// The status of an entry; nil if it does not exist.
-    func status(of name: EntryName, in directory: BackingDirectory) throws(VolumeError) -> Status? {
+    package func status(of name: EntryName, in directory: BackingDirectory) throws(VolumeError) -> Status? {
         do throws(Errno) {
             return try directory.status(of: name)
         } catch {
@@ -92,7 +92,7 @@ extension Volume {
     }
 
     /// A handle on the node's object, named or not.
-    func backing(_ node: Node) throws(VolumeError) -> BackingNode {
+    package func backing(_ node: Node) throws(VolumeError) -> BackingNode {
         if node.kind == .directory, !node.isUnlinked { return try directory(node) }
         let (content, pin) = node.state.withLock { ($0.content, $0.pin) }
         if let content { return content.backing }
@@ -144,7 +144,7 @@ extension Volume {
     ///
     /// - Parameter isNew: whether the object was just created. A known node with its inode number is then stale, for
     ///   example because another program has removed its file below the mount.
-    func entry(
+    package func entry(
         _ status: Status, in parent: Node, _ name: EntryName, isNew: Bool = false
     ) throws(VolumeError) -> Entry {
         guard let kind = NodeKind(status.kind) else { throw damaged(.kind, parent) }

@@ -1,6 +1,6 @@
 // Protection classes as attributes: a file's class, a directory's default class, and the state of the mount.
 
-internal import BackingStore
+package import BackingStore
 package import KeyFiles
 internal import Keybag
 internal import HostSystem
@@ -8,7 +8,7 @@ internal import Synchronization
 package import VolumeFormat
 
 /// The volume's own attributes.
-enum OwnAttribute {
+package enum OwnAttribute {
     case protection
     case state
     case inactiveState
@@ -16,7 +16,8 @@ enum OwnAttribute {
     /// A reserved name without a value.
     case reserved
 
-    init?(_ name: [UInt8]) {
+    /// Nil for a name that is not the volume's own.
+    package init?(_ name: [UInt8]) {
         let bytes = name.span
         if bytes.equals(AttributeName.protection) {
             self = .protection
@@ -78,7 +79,7 @@ extension Volume {
     }
 
     /// The header of a backing entry that need not be a known node.
-    func header(
+    package func header(
         of name: EntryName, _ status: Status, in directory: BackingDirectory
     ) throws(VolumeError) -> FileHeader? {
         if let content = nodes.known(InodeKey(status))?.state.withLock({ $0.content }) { return content.header }

@@ -1,6 +1,6 @@
 // Creates files, directories, links and special files.
 
-internal import BackingStore
+package import BackingStore
 package import KeyFiles
 internal import Keybag
 internal import HostSystem
@@ -270,7 +270,7 @@ extension Volume {
     }
 
     /// Begins every creation: requires a directory with a record, and encodes the name there.
-    func prepare(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
+    package func prepare(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
         try requireWritable()
         let id = try idForCreating(in: parent)
         rememberFamily(name, in: parent)

@@ -1,6 +1,6 @@
 // Opens, shares and closes the content of files, and wipes its keys at a lock.
 
-internal import BackingStore
+package import BackingStore
 package import KeyFiles
 internal import Keybag
 internal import HostSystem
@@ -107,7 +107,7 @@ extension Volume {
     }
 
     /// Runs `body` with the content, which is open during the call.
-    func withContent<Result>(
+    package func withContent<Result>(
         _ node: Node, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
         let content = try retain(node, writable: writable, isOwn: true)
@@ -287,7 +287,7 @@ extension Volume {
     }
 
     /// The backing file of a node, opened for reading and writing if the mount allows it, because all handles share it.
-    func openBacking(_ node: Node) throws(VolumeError) -> BackingFile {
+    package func openBacking(_ node: Node) throws(VolumeError) -> BackingFile {
         try openBackingAsPossible(node).file
     }
 

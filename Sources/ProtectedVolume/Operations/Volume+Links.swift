@@ -3,7 +3,7 @@
 internal import BackingStore
 internal import HostSystem
 package import KeyFiles
-internal import VolumeFormat
+package import VolumeFormat
 
 extension Volume {
     /// Makes a symbolic link.
@@ -65,7 +65,7 @@ extension Volume {
     }
 
     /// The overflow object of a link's target; nil if it has none, or does not verify.
-    func overflowReference(of link: Node) -> OverflowReference? {
+    package func overflowReference(of link: Node) -> OverflowReference? {
         (try? storedTarget(of: link)).flatMap(names.openLongTarget)
     }
 

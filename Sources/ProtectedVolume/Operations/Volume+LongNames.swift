@@ -1,14 +1,14 @@
 // Makes companions of long names before the entry and removes them after it, under one lock per directory.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
+package import KeyFiles
 internal import Synchronization
 internal import VolumeFormat
 
 extension Volume {
     /// Runs `make`, which makes an entry named `name`. Makes its companion first, and removes it again if `make` fails.
-    func making<Result>(
+    package func making<Result>(
         _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
         _ make: () throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
@@ -79,7 +79,7 @@ extension Volume {
     }
 
     /// The companion's name if `entry` is a long name's entry, even if it does not decrypt.
-    static func companionName(of entry: EntryName) -> EntryName? {
+    package static func companionName(of entry: EntryName) -> EntryName? {
         guard ReservedName.kind(of: entry.bytes.span) == .long else { return nil }
         return BackingName.known(Array(entry.bytes) + NameLimits.companionSuffix.bytes)
     }

@@ -1,17 +1,17 @@
 // Looks names up. A name that does not decrypt appears as a hash.
 
-internal import BackingStore
+package import BackingStore
 package import KeyFiles
 internal import SodiumKit
-internal import HostSystem
-internal import VolumeFormat
+package import HostSystem
+package import VolumeFormat
 
 /// A name in a directory, as far as it could be resolved.
-struct LocatedEntry {
+package struct LocatedEntry {
     /// The backing name.
-    let name: EncodedName
+    package let name: EncodedName
     /// The status of the entry; nil if there is none.
-    let status: Status?
+    package let status: Status?
     /// Whether the name does not decrypt.
     var isUndecryptable = false
 }
@@ -75,7 +75,7 @@ extension Volume {
     }
 
     /// The same as `locate` for an array.
-    func locate(
+    package func locate(
         _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> LocatedEntry {
         try locate(name.span, in: parent, directory)
@@ -132,14 +132,14 @@ extension Volume {
     }
 
     /// `.undecryptable-` and a hash of the backing name.
-    static func nameShown(for backing: EntryName) -> [UInt8] {
+    package static func nameShown(for backing: EntryName) -> [UInt8] {
         let hash = hash256(backing.bytes.span)
         return ReservedName.undecryptablePrefix.bytes
             + Base64URL.encode(hash.span.extracting(0..<16))
     }
 
     /// The name under which an entry is shown; nil for reserved names.
-    static func nameShown(for backing: EntryName, _ decoded: DecodedName) -> [UInt8]? {
+    package static func nameShown(for backing: EntryName, _ decoded: DecodedName) -> [UInt8]? {
         switch decoded {
         case .name(let name): name
         case .unverified(let name): UnverifiedName.bytes(for: backing, name)
@@ -149,12 +149,12 @@ extension Volume {
     }
 
     /// Decodes a backing name. Without the directory's ID the result is unverified.
-    func decode(_ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> DecodedName {
+    package func decode(_ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> DecodedName {
         (try? decodeOrFail(entry, in: directory, id)) ?? .undecryptable
     }
 
     /// The same, but throws if a companion cannot be read. That must not count as a companion that does not verify.
-    func decodeOrFail(
+    package func decodeOrFail(
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> DecodedName {
         switch ReservedName.kind(of: entry.bytes.span) {

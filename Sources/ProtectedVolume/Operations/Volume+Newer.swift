@@ -1,10 +1,10 @@
 // Keeps what a newer version has made: it is not replaced, and nothing is changed where it decides.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
+package import KeyFiles
 internal import Keybag
-internal import VolumeFormat
+package import VolumeFormat
 
 extension Volume {
     /// Refuses a change in a directory whose record a newer version has made. A directory without a record can still lose
@@ -83,7 +83,7 @@ extension Volume {
     }
 
     /// Whether a newer version has set the value of an attribute.
-    func hasNewerAttribute(_ object: BackingNode, _ id: () -> ObjectID?) throws(VolumeError) -> Bool {
+    package func hasNewerAttribute(_ object: BackingNode, _ id: () -> ObjectID?) throws(VolumeError) -> Bool {
         do throws(Errno) {
             for stored in try object.attributeNames() where NameCipher.isEncryptedAttribute(stored) {
                 let value: [UInt8]

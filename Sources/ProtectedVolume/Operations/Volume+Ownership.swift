@@ -1,7 +1,7 @@
 // Sets the owner, group and permission bits of new objects.
 
-internal import BackingStore
-internal import HostSystem
+package import BackingStore
+package import HostSystem
 internal import KeyFiles
 internal import VolumeFormat
 
@@ -65,7 +65,7 @@ extension Volume {
     /// that it made, and it may give files to its own groups only.
     ///
     /// - Returns: the original's mode, without rights of the group and set-ID bits if the copy has another group.
-    func giveOwner(of original: Status, to copy: BackingFile) throws(Errno) -> UInt32 {
+    package func giveOwner(of original: Status, to copy: BackingFile) throws(Errno) -> UInt32 {
         let mode = original.mode & 0o7777
         if givesOwnership {
             try copy.setOwner(original.owner, group: original.group)

@@ -1,15 +1,15 @@
 // Reads and verifies directory records once, and restores records that a crash left set aside. It never invents a
 // record.
 
-internal import BackingStore
-internal import HostSystem
+package import BackingStore
+package import HostSystem
 package import KeyFiles
 internal import Keybag
 package import VolumeFormat
 
 extension Volume {
     /// The ID of a directory; nil if its record is missing or does not verify. Its names are then unverified.
-    func directoryID(_ node: Node) throws(VolumeError) -> ObjectID? {
+    package func directoryID(_ node: Node) throws(VolumeError) -> ObjectID? {
         if let known = knownID(node) { return known }
         do throws(VolumeError) {
             return try record(of: node)?.directoryID
@@ -20,7 +20,7 @@ extension Volume {
     }
 
     /// The ID, if it has been read already. Takes no `structure` lock, unlike `directoryID`.
-    func knownID(_ node: Node) -> ObjectID? {
+    package func knownID(_ node: Node) -> ObjectID? {
         if node === root { return keys.metadata.rootID }
         if case .known(let record)? = node.directory?.contents.withLock({ $0.record }) { return record.directoryID }
         return nil
@@ -29,7 +29,7 @@ extension Volume {
     /// The default class of a directory; nil if new entries inherit nothing.
     ///
     /// - Throws: `.newer` if a newer version has made the record, so that its class is not known.
-    func defaultClass(_ node: Node) throws(VolumeError) -> ProtectionClass? {
+    package func defaultClass(_ node: Node) throws(VolumeError) -> ProtectionClass? {
         let record = try record(of: node)
         if case .names? = record?.known { throw newer(.record, inode: node.inode) }
         return record?.defaultClass
@@ -76,7 +76,7 @@ extension Volume {
     package func readUsualClass() throws(VolumeError) { _ = try record(of: root) }
 
     /// The verified record of a directory; nil if it has none. Each call looks again for a missing record.
-    func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {
+    package func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {
         guard let state = node.directory else { throw .refused(.ENOTDIR) }
         if !options.isShared || node.isUnlinked, case .known(let record) = state.contents.withLock({ $0.record }) {
             return record
@@ -130,7 +130,7 @@ extension Volume {
     }
 
     /// Whether the names in a directory verify under the record's ID. An empty directory fits any ID.
-    func verifies(_ record: VerifiedRecord, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
+    package func verifies(_ record: VerifiedRecord, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
             switch ReservedName.kind(of: entry.name.bytes.span) {
             case .encoded:
@@ -167,7 +167,7 @@ extension Volume {
 
     /// Makes new links in a directory durable, if the store may reorder them. After a crash an existing directory must
     /// not have an empty or missing record.
-    func syncNewLinks(in directory: BackingDirectory) throws(Errno) {
+    package func syncNewLinks(in directory: BackingDirectory) throws(Errno) {
         if !directory.keepsNewLinks { try directory.synchronize() }
     }
 

@@ -55,6 +55,11 @@ extension Volume {
         trueSizes.withLock { $0[node.key] = found }
     }
 
+    /// Forgets the true size of a file that nothing opens again.
+    package func forgetTrueSize(of node: Node) {
+        trueSizes.withLock { _ = $0.removeValue(forKey: node.key) }
+    }
+
     /// The size of a file that is not open, if its backing length is known to give a wrong one.
     func trueSize(of node: Node, backingLength: UInt64) -> UInt64? {
         trueSizes.withLock { sizes in

@@ -1,8 +1,8 @@
 // Proves the class of a file, for every decision that changes or passes on a class.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
-internal import KeyFiles
+package import KeyFiles
 internal import VolumeFormat
 
 extension Volume {
@@ -16,7 +16,7 @@ extension Volume {
     ///   - opened: the file, if the caller has opened it.
     /// - Throws: `.locked(.complete)` if the class cannot be proven now, because the file may be of class A, whatever
     ///   the header claims. `.damaged` if header or block 0 does not verify. `.newer`.
-    func verifiedClass(
+    package func verifiedClass(
         of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false,
         opened: BackingFile? = nil
     ) throws(VolumeError) -> VerifiedClass? {

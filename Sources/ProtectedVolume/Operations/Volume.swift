@@ -4,7 +4,7 @@ package import BackingStore
 internal import CLibrary
 package import KeyFiles
 package import Keybag
-internal import HostSystem
+package import HostSystem
 internal import SodiumKit
 internal import Synchronization
 internal import VolumeFormat
@@ -49,9 +49,10 @@ package final class Volume: Sendable {
     /// The state that open files share.
     package let content: ContentContext
 
-    let names: NameCipher
+    /// Encrypts its names.
+    package let names: NameCipher
     /// What has no room in its own object.
-    let overflow: OverflowObjects
+    package let overflow: OverflowObjects
     let nodes: NodeTable
     let directories: DirectoryCache
     let pins: PinCount
@@ -61,13 +62,14 @@ package final class Volume: Sendable {
     let changesExpected = Lock(ExpectedChanges())
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
-    let rootDirectory: BackingDirectory
+    /// The volume's directory in the store.
+    package let rootDirectory: BackingDirectory
     /// Held exclusively while a directory moves. A walk that has failed can wait for it and try again.
     let moving = RWLock(())
     /// How many files have got a new copy. Held exclusively while a copy takes its name, and shared while a name changes.
     let copies = RWLock<UInt64>(0)
     /// The temporary names of copies that are being made.
-    let unfinishedCopies = Lock<Set<EntryName>>([])
+    package let unfinishedCopies = Lock<Set<EntryName>>([])
     /// Locks for opening and finally closing a file's content, chosen by node number.
     let stripes: [Lock<Void>]
     /// Locks for changes of encrypted attributes, chosen by node number.
@@ -102,7 +104,7 @@ package final class Volume: Sendable {
     /// Is told of each directory whose names became others in the store.
     let renewalHandler = Lock<(@Sendable (Node) -> Void)?>(nil)
     /// The writes that came after a lock.
-    let late: LateRecords
+    package let late: LateRecords
 
     /// Opens the volume in `directory`, whose keybag gave `keys`, and claims it for one mount.
     ///
@@ -122,7 +124,7 @@ package final class Volume: Sendable {
     ///
     /// - Parameter living: gives the epochs of mounts that live, which have not ended badly. It is called after the state file
     ///   has been read.
-    convenience init(
+    package convenience init(
         directory: BackingDirectory, keys: KeyRing, state: StateFileStore?, options: VolumeOptions,
         living: () -> Set<UInt32> = { [] }, report: @escaping @Sendable (VolumeNotice) -> Void
     ) throws(VolumeError) {
@@ -249,11 +251,13 @@ package final class Volume: Sendable {
 
     // MARK: helpers
 
-    func below<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {
+    /// Runs calls to the store; their errors are the store's.
+    package func below<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {
         do throws(Errno) { return try body() } catch { throw .store(error) }
     }
 
-    func requireWritable() throws(VolumeError) {
+    /// Throws EROFS in a mount that is read-only.
+    package func requireWritable() throws(VolumeError) {
         if options.isReadOnly { throw .readOnly }
     }
 

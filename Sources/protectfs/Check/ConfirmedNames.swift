@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import HostSystem
 import ProtectedVolume
+import VolumeCheck
 
 /// Names that the user has confirmed. Thread-safe.
 final class ConfirmedNames: Sendable {

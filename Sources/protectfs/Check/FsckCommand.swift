@@ -11,6 +11,7 @@ import MountDaemon
 import ProtectedVolume
 import SodiumKit
 import VolumeAccess
+import VolumeCheck
 import VolumeFormat
 
 extension Command {

@@ -7,6 +7,7 @@ import HostSystem
 import KeyFiles
 import ProtectedVolume
 import SodiumKit
+import VolumeCheck
 import VolumeFormat
 
 /// The report of one check. Its functions are called from any thread, findings and repairs one at a time.

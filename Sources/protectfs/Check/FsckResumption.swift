@@ -3,6 +3,7 @@
 import CommandSupport
 import HostSystem
 import ProtectedVolume
+import VolumeCheck
 import VolumeFormat
 
 enum FsckResumption {

@@ -8,6 +8,7 @@ import KeyFiles
 import Keybag
 import ProtectedVolume
 import VolumeAccess
+import VolumeCheck
 import VolumeFormat
 
 /// Writes one report.

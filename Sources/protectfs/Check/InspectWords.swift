@@ -5,6 +5,7 @@ import Control
 import HostSystem
 import KeyFiles
 import ProtectedVolume
+import VolumeCheck
 import VolumeFormat
 
 /// Words and exit codes of `inspect`.

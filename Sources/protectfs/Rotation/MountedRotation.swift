@@ -10,6 +10,7 @@ import Keybag
 import ProtectedVolume
 import SodiumKit
 import VolumeAccess
+import VolumeCheck
 import VolumeFormat
 
 /// The files of a mounted volume that get new keys.

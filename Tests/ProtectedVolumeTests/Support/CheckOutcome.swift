@@ -8,6 +8,7 @@ import Keybag
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 struct CheckOutcome {
     let summary: CheckSummary

@@ -1,0 +1,32 @@
+// Removes what a killed rewriting of a file has left: a copy under a temporary name, beside the file itself.
+
+package import BackingStore
+internal import HostSystem
+package import KeyFiles
+internal import Keybag
+package import ProtectedVolume
+internal import VolumeFormat
+
+/// The copies that killed rewritings have left in the store of a mounted volume.
+package enum Leftovers {
+    /// Removes such a copy, of which the path in the store is given.
+    ///
+    /// - Returns: whether it was removed. A copy that this mount is making is not, nor is anything but a copy.
+    package static func remove(_ path: [EntryName], from volume: Volume) throws(VolumeError) -> Bool {
+        try volume.requireWritable()
+        // Another machine may be making it.
+        guard let name = path.last, !volume.options.isShared else { return false }
+        do throws(Errno) {
+            var directory = volume.rootDirectory
+            for component in path.dropLast() { directory = try directory.openDirectory(component) }
+            let isLeftover = try NeededKeys.isLeftover(name, in: directory, volume.keys.metadata)
+            let isRemoved = try volume.unfinishedCopies.withLock { (own) throws(Errno) in
+                guard isLeftover, !own.contains(name) else { return false }
+                try directory.unlink(name)
+                return true
+            }
+            if isRemoved { try directory.synchronize() }
+            return isRemoved
+        } catch { throw .store(error) }
+    }
+}
