@@ -10,6 +10,7 @@ import VolumeFormat
 @testable import BackingStore
 @testable import MemoryStore
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// The file before the operations.
 enum FileStart: Hashable, Sendable, CustomStringConvertible {

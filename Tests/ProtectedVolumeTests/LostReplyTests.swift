@@ -9,6 +9,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct LostReplyTests {
     static let long = String(repeating: "l", count: 250)

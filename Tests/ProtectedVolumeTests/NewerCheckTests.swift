@@ -9,6 +9,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct NewerCheckTests {
     /// Everything below a directory: kind, contents and attributes by path, without what a repair adds.

@@ -8,6 +8,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct NewerFileTests {
     struct Change: Sendable, CustomTestStringConvertible {

@@ -10,6 +10,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct NewerLateTests {
     /// A volume whose late file has one durable record of class A file `f`, after a crash while it was locked.

@@ -7,6 +7,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 struct RepairNamesTests {
     /// A file is in the tree as long as one of its names is.

@@ -8,6 +8,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct SalvageTests {
     private static func text(_ count: Int) -> [UInt8] {

@@ -6,6 +6,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// The last table of the tamper matrix: a change, and what comes of it when files are made.
 struct TamperDecisions {

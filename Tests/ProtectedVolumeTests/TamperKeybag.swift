@@ -9,6 +9,7 @@ import VolumeFormat
 
 @testable import Keybag
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// A keybag with every kind of slot, its state file, older ones, and another volume's.
 final class TamperKeybag: Sendable {

@@ -8,6 +8,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 struct TamperStore {
     private typealias Act = @Sendable (TestVolume) throws -> Void

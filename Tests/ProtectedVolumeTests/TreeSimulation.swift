@@ -10,6 +10,7 @@ import VolumeFormat
 @testable import BackingStore
 @testable import MemoryStore
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 /// A sequence of operations on a tree.
 struct TreeSequence: Hashable, Sendable, CustomStringConvertible {

@@ -11,6 +11,7 @@ import Testing
 import VolumeFormat
 
 @testable import ProtectedVolume
+@testable import VolumeCheck
 
 @Suite struct CopyLockTests {
     /// A copy of a file of several steps. The lock comes after the first one.
