@@ -54,11 +54,6 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Whether somebody who can use the mount may set labels: that takes CAP_SYS_ADMIN, and an ordinary user's mount is for this
-    /// user alone. After EOPNOTSUPP `ls -l` asks no other file; ENODATA it would get for each file. The kernel itself answers where
-    /// SELinux is on.
-    private var canBeLabelled: Bool { options.allowsOther || Credentials.isRoot }
-
     /// LISTXATTR. The kernel lets only an administrator use `trusted.*`, but leaves listing to the file system (xattr(7)).
     func listAttributes(_ request: borrowing Request, _ number: NodeID, size: Int, _ reply: consuming Reply) {
         do throws(VolumeError) {

@@ -30,6 +30,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let space: StoreSpace
     let log: @Sendable (String) -> Void
     let events: @Sendable (FrontendEvent) -> Void
+    /// Whether somebody who can use the mount may set labels: that takes CAP_SYS_ADMIN, and an ordinary user's mount is for this
+    /// user alone. After EOPNOTSUPP `ls -l` asks no other file; ENODATA it would get for each file. The kernel itself answers where
+    /// SELinux is on.
+    let canBeLabelled: Bool
 
     init(
         volume: Volume, options: MountOptions, calls: DeferredCalls, log: @escaping @Sendable (String) -> Void,
@@ -45,6 +49,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         space = StoreSpace { Self.freeBytes(of: volume) }
         self.log = log
         self.events = events
+        canBeLabelled = options.allowsOther || Credentials.isRoot
         refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
 

@@ -17,7 +17,7 @@ extension Command {
 
     /// Former names, which still work in version 1.0, and are neither in help nor in completions.
     private static let former: [String: Command] = [
-        "passphrase add": .slotAdd, "passphrase remove": .slotRemove, "passphrase list": .slotList,
+        "passphrase add": .passphraseAdd, "passphrase remove": .slotRemove, "passphrase list": .slotList,
         "recovery new": .recoveryNew,
     ]
 

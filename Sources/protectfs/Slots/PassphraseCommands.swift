@@ -23,6 +23,14 @@ extension Command {
         ] + Option.keybag + Option.newPassphrase,
         examples: [.init("protectfs passphrase change ~/.documents", "Ask for the old and the new passphrase.")],
         run: KeybagCommands.change)
+
+    /// A former name of `slot add`, where --tpm2 opens the volume: to `slot add` it is the new slot.
+    static let passphraseAdd = Command(
+        "passphrase add", .keys, [.volume], "Adds another passphrase.",
+        options: [Option("portable", help: "make one that works without the device key"), .label] + Option.keybag
+            + Option.newPassphrase,
+        examples: [.init("protectfs passphrase add ~/.documents", "Add a passphrase.")],
+        run: KeybagCommands.addPassphrase)
 }
 
 extension KeybagCommands {
