@@ -184,8 +184,10 @@ extension Command {
     private static func unmount(
         _ path: HostPath, _ entry: MountEntry, grace: UInt64?, mayAskAgain: Bool = true
     ) throws(CommandFailure) -> ExitCode {
+        var isConnected = false
         do throws(CommandFailure) {
             let client = try DaemonConnection.connect(entry, path)
+            isConnected = true
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
             let session = (try? client.info()).map(MountSession.init)
             // Not another process that the daemon names.
@@ -213,7 +215,7 @@ extension Command {
             guard error.code == .notMounted else { throw error }
             guard MountLookup.isDeadForSure(entry) else {
                 // A daemon that has no room for others ends a connection that has asked nothing for a second.
-                guard mayAskAgain, MountLookup.all().contains(entry) else { throw error }
+                guard isConnected, mayAskAgain, MountLookup.all().contains(entry) else { throw error }
                 return try unmount(path, entry, grace: grace, mayAskAgain: false)
             }
             RunningMount.detach(entry.mountPoint)
