@@ -18,8 +18,8 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The sanitizers run the tests of modules with unsafe code, and of those with threads. KeyFiles and ProtectedVolume have no memory
-// of their own: the fuzz target `volume` has them run with the address sanitizer.
+// The sanitizers run the tests of modules with unsafe code, and of those with threads. KeyFiles, FileContents and ProtectedVolume
+// have no memory of their own: the fuzz target `volume` has them run with the address sanitizer.
 let sanitized = [
     "address": [
         "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore", "FuseBridge", "Control", "SecurityKey",
@@ -105,19 +105,27 @@ let modules: [[Target]] = [
         "KeyFiles", uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
         tests: ["TestSupport", "MemoryStore"], threads: ["Threads"]),
     module(
+        "FileContents",
+        uses: ["KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"]),
+    module(
         "ProtectedVolume",
-        uses: ["CLibrary", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        uses: [
+            "CLibrary", "FileContents", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem",
+        ],
         tests: ["VolumeCheck", "TestSupport", "MemoryStore"], threads: ["Threads", "Support"]),
     module(
         "VolumeCheck",
-        uses: ["KeyFiles", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        uses: [
+            "ProtectedVolume", "FileContents", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit",
+            "HostSystem",
+        ],
         tests: ["TestSupport", "MemoryStore"], threads: ["Threads"]),
     module("FuseBridge", uses: ["CFuse3", "CLibrary", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
         uses: [
-            "FuseBridge", "ProtectedVolume", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit",
-            "HostSystem", "CLibrary",
+            "FuseBridge", "ProtectedVolume", "FileContents", "KeyFiles", "Keybag", "VolumeFormat", "BackingStore",
+            "SodiumKit", "HostSystem", "CLibrary",
         ],
         tests: ["MemoryStore"]),
     module("Control", uses: ["CLibrary", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
@@ -144,8 +152,8 @@ let programModules: [[Target]] = [
     module(
         "VolumeAccess",
         uses: [
-            "CommandSupport", "ProtectedVolume", "KeyFiles", "SecurityKey", "PassphraseStrength", "Control", "Keybag",
-            "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
+            "CommandSupport", "ProtectedVolume", "FileContents", "KeyFiles", "SecurityKey", "PassphraseStrength",
+            "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
         ],
         untested: true),
     module(
@@ -166,7 +174,7 @@ let programModules: [[Target]] = [
         "MountDaemon",
         uses: [
             "VolumeAccess", "CommandSupport", "FuseFrontend", "FuseBridge", "VolumeCheck", "ProtectedVolume",
-            "KeyFiles", "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem",
+            "FileContents", "KeyFiles", "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem",
             "CConnectionGuard", "CLibrary",
         ],
         untested: true),
@@ -178,8 +186,8 @@ let command: [Target] = [
         name: "protectfs",
         dependencies: [
             "CommandSupport", "VolumeAccess", "TreeImport", "SessionServices", "MountDaemon", "FuseFrontend",
-            "VolumeCheck", "ProtectedVolume", "KeyFiles", "SecretStore", "Control", "Keybag", "BackingStore",
-            "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
+            "VolumeCheck", "ProtectedVolume", "FileContents", "KeyFiles", "SecretStore", "Control", "Keybag",
+            "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
         ],
         swiftSettings: strict,
         linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
@@ -190,8 +198,8 @@ let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",
         dependencies: [
-            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "KeyFiles", "ProtectedVolume", "HostSystem",
-            "MemoryStore", "Control",
+            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "KeyFiles", "FileContents", "ProtectedVolume",
+            "HostSystem", "MemoryStore", "Control",
         ],
         swiftSettings: strict)
 ]
@@ -212,8 +220,8 @@ let fuzzing: [Target] =
             name: "fuzz",
             dependencies: [
                 "CLibFuzzer", "MemoryStore", "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore",
-                "KeyFiles", "ProtectedVolume", "VolumeCheck", "FuseFrontend", "Control", "CommandSupport",
-                "VolumeAccess",
+                "KeyFiles", "FileContents", "ProtectedVolume", "VolumeCheck", "FuseFrontend", "Control",
+                "CommandSupport", "VolumeAccess",
             ],
             path: "Tests/Fuzz", exclude: ["CLibFuzzer", "regressions"], swiftSettings: strict,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),

@@ -1,6 +1,7 @@
 // Decides about every modification time that the kernel keeps.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import HostSystem
 internal import KeyFiles

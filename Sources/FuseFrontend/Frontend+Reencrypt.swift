@@ -1,10 +1,11 @@
 // Gives a file a new key and class on request of the control socket, and updates the kernel's view of it.
 
+package import FileContents
 internal import FuseBridge
 internal import HostSystem
 package import KeyFiles
 internal import Keybag
-package import ProtectedVolume
+internal import ProtectedVolume
 internal import Synchronization
 package import VolumeFormat
 

@@ -1,5 +1,6 @@
 // The thread that repairs the middle of long files after a crash while programs use them.
 
+internal import FileContents
 internal import HostSystem
 internal import ProtectedVolume
 

@@ -1,5 +1,6 @@
 // The table of the words after `-o`, with their meanings. The parser, the help, the man page and the completions read it.
 
+internal import FileContents
 import HostSystem
 import ProtectedVolume
 import VolumeFormat

@@ -1,6 +1,6 @@
 // The parsed words after `-o`. `MountOption` has the table of the words.
 
-package import ProtectedVolume
+package import FileContents
 internal import VolumeFormat
 
 /// A word of `-o` that cannot be used.

@@ -1,5 +1,6 @@
 // The files that programs hold open, and the rights of each handle.
 
+internal import FileContents
 internal import HostSystem
 internal import ProtectedVolume
 internal import Synchronization

@@ -1,6 +1,7 @@
 // Locks of programs on a shared mount. Each is taken on the store's file, so that programs of other machines see it.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import HostSystem
 internal import ProtectedVolume

@@ -1,6 +1,7 @@
 // Answers to the kernel: nodes, attributes, their timeouts, and the reason of a refusal.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import HostSystem
 internal import KeyFiles

@@ -1,6 +1,7 @@
 // The data of files: reads, writes, and copies within the mount.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import HostSystem
 internal import KeyFiles

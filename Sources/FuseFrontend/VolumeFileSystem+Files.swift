@@ -1,6 +1,7 @@
 // Handles, attributes, privileges and refusals of open files.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import KeyFiles
 internal import Keybag

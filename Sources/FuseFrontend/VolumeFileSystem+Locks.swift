@@ -1,6 +1,7 @@
 // GETLK, SETLK, SETLKW, flock and FLUSH of a shared mount. On other mounts the kernel keeps all locks itself.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import HostSystem
 internal import ProtectedVolume

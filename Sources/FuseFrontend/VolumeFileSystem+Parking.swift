@@ -3,6 +3,7 @@
 // A file is busy for a moment at a time. Writes wait in their workers, because these hold their data. Reads may be many and
 // carry no data, so they can be put aside.
 
+internal import FileContents
 internal import FuseBridge
 internal import KeyFiles
 internal import ProtectedVolume

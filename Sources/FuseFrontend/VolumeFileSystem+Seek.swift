@@ -1,6 +1,7 @@
 // SEEK_DATA and SEEK_HOLE, answered from the content after cached writes have arrived.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import KeyFiles
 internal import Keybag

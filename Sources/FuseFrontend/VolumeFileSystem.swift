@@ -1,6 +1,7 @@
 // The operations of the mount. Each request of the kernel becomes a call of the volume.
 
 internal import BackingStore
+internal import FileContents
 internal import FuseBridge
 internal import KeyFiles
 internal import Keybag

@@ -3,6 +3,7 @@
 import BackingStore
 import CLibrary
 package import CommandSupport
+internal import FileContents
 import FuseBridge
 import FuseFrontend
 import HostSystem

@@ -2,6 +2,7 @@
 
 import CLibrary
 package import CommandSupport
+internal import FileContents
 package import FuseFrontend
 package import HostSystem
 import Keybag

@@ -4,6 +4,7 @@ import BackingStore
 import CLibrary
 import CommandSupport
 import Control
+internal import FileContents
 import FuseFrontend
 import HostSystem
 import KeyFiles

@@ -2,6 +2,7 @@
 // overflow objects to which nothing refers, and late files.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import Keybag

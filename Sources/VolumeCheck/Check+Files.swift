@@ -1,6 +1,7 @@
 // Checks files: the header, every block and every attribute. Repairs what a crash has left unfinished.
 
 internal import BackingStore
+internal import FileContents
 internal import KeyFiles
 internal import Keybag
 internal import HostSystem

@@ -1,6 +1,7 @@
 // Recognises what a newer version has made, so that no repair moves or renames it.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import ProtectedVolume

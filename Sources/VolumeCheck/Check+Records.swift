@@ -2,6 +2,7 @@
 // may have had.
 
 internal import BackingStore
+internal import FileContents
 internal import KeyFiles
 internal import Keybag
 internal import HostSystem

@@ -1,6 +1,7 @@
 // Salvages damaged files: copies every readable block to a new file beside the original and leaves the original as it is.
 
 internal import BackingStore
+internal import FileContents
 internal import KeyFiles
 internal import Keybag
 internal import HostSystem

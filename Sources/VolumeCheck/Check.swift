@@ -6,6 +6,7 @@
 // its copy. Neither changes what a newer version has made, nor the entries of a directory with a newer record.
 
 package import BackingStore
+internal import FileContents
 package import KeyFiles
 package import Keybag
 internal import HostSystem

@@ -5,6 +5,7 @@
 // it reports the same findings as a whole one, and no list of findings is kept.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import Keybag

@@ -2,6 +2,7 @@
 // reported in order by the worker that has the file.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import Keybag

@@ -1,7 +1,7 @@
 // The findings of a check and its summary. `fsck --json` prints the raw values.
 
+package import FileContents
 package import KeyFiles
-package import ProtectedVolume
 package import VolumeFormat
 
 /// One thing that a check found.

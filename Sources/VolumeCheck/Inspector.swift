@@ -2,6 +2,7 @@
 // mounted, and the store may be a copy.
 
 package import BackingStore
+package import FileContents
 internal import HostSystem
 package import KeyFiles
 package import Keybag

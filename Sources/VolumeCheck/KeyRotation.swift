@@ -1,6 +1,7 @@
 // Writes the files of a volume that is not mounted under the class keys in use.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 package import Keybag

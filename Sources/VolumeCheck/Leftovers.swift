@@ -1,6 +1,7 @@
 // Removes what a killed rewriting of a file has left: a copy under a temporary name, beside the file itself.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import Keybag

@@ -8,6 +8,7 @@ import Testing
 import VolumeFormat
 
 @testable import Keybag
+@testable import FileContents
 @testable import ProtectedVolume
 
 @Suite struct VolumeVectorsTests {

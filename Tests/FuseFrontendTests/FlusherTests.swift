@@ -1,6 +1,7 @@
 // Tests the flusher on a real mount: dirty pages reach the volume in every state, and no request waits for ever.
 // mkdtemp gives what is unwrapped here. swift-format-ignore-file: NeverForceUnwrap
 
+import FileContents
 import Glibc
 import Keybag
 import HostSystem

@@ -1,5 +1,6 @@
 // Tests the options of `-o`: our own, the kernel's, and unknown ones.
 
+import FileContents
 import HostSystem
 import ProtectedVolume
 import Testing

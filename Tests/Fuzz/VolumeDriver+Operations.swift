@@ -1,6 +1,7 @@
 // The operations of an input on the files of the volume and on the model.
 
 import BackingStore
+import FileContents
 import HostSystem
 @testable import MemoryStore
 import KeyFiles

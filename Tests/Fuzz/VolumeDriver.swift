@@ -3,6 +3,7 @@
 // Every file's bytes are its tag or zero; tags belong to file IDs. So a wrong plaintext shows in the bytes themselves.
 
 import BackingStore
+import FileContents
 import HostSystem
 @testable import MemoryStore
 import KeyFiles

@@ -9,6 +9,7 @@ import VolumeFormat
 
 @testable import BackingStore
 @testable import MemoryStore
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 

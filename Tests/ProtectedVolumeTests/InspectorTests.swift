@@ -8,6 +8,7 @@ import Keybag
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 

@@ -9,6 +9,7 @@ import HostSystem
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 

@@ -8,6 +8,7 @@ import VolumeFormat
 
 @testable import BackingStore
 @testable import MemoryStore
+@testable import FileContents
 @testable import ProtectedVolume
 
 @Suite struct MendingTests {

@@ -7,6 +7,7 @@ import KeyFiles
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 

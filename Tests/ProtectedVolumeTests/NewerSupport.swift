@@ -8,6 +8,7 @@ import SodiumKit
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 extension TestVolume {

@@ -6,6 +6,7 @@ import MemoryStore
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 @Suite struct StoredTimeTests {

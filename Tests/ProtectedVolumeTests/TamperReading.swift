@@ -7,6 +7,7 @@ import HostSystem
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 /// Everything that programs see, by path and aspect: contents, classes, sizes, links, attributes, or an error.

@@ -10,6 +10,7 @@ import SodiumKit
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 /// One kind of object in a scene: which bytes, which fields, and what they can be exchanged with.

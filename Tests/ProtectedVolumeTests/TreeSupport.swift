@@ -7,6 +7,7 @@ import Keybag
 import HostSystem
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 

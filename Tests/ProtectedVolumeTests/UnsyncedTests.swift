@@ -6,6 +6,7 @@ import HostSystem
 import KeyFiles
 import Testing
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 @Suite struct UnsyncedTests {

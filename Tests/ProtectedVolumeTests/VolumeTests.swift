@@ -9,6 +9,7 @@ import TestSupport
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 @Suite struct VolumeTests {

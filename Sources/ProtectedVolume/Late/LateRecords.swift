@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import CLibrary
+internal import FileContents
 package import KeyFiles
 internal import Keybag
 internal import HostSystem

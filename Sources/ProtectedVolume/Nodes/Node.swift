@@ -1,6 +1,7 @@
 // One object that the kernel knows: its identity, its place in the backing store, and its open content.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import Synchronization
 package import VolumeFormat

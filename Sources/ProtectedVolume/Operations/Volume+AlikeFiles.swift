@@ -1,6 +1,7 @@
 // Makes backups see that a name belongs to another file now, if its length and time do not say so.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 
 extension Volume {

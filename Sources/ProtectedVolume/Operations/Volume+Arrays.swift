@@ -1,6 +1,7 @@
 // The calls whose names are spans, for callers that have arrays.
 
 package import BackingStore
+package import FileContents
 package import KeyFiles
 
 extension Volume {

@@ -1,6 +1,7 @@
 // Restores records that a crash has left set aside in the directory above, at a cost that does not grow with the store.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import VolumeFormat

@@ -1,6 +1,7 @@
 // Extended attributes: encrypts names and values, passes ACLs through, and answers the volume's own names.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 package import VolumeFormat

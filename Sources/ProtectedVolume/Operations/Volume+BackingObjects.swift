@@ -1,6 +1,7 @@
 // Finds the backing object of a node through cached directory descriptors, and verifies that it is the same object.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import VolumeFormat

@@ -1,6 +1,7 @@
 // Lists files as changed ahead of time, so that a program that changes many of them does not wait for each.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 

@@ -1,6 +1,7 @@
 // Protection classes as attributes: a file's class, a directory's default class, and the state of the mount.
 
 package import BackingStore
+package import FileContents
 package import KeyFiles
 internal import Keybag
 internal import HostSystem

@@ -1,6 +1,7 @@
 // Creates files, directories, links and special files.
 
 package import BackingStore
+package import FileContents
 package import KeyFiles
 internal import Keybag
 internal import HostSystem

@@ -1,5 +1,6 @@
 // Which empty files of class B are opened for writing while the class is closed.
 
+internal import FileContents
 internal import HostSystem
 internal import Keybag
 internal import Synchronization

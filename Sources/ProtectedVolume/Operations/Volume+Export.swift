@@ -1,6 +1,7 @@
 // Finds objects by the numbers of file handles, which the kernel asks for by the names `.` and `..`.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import Synchronization

@@ -1,6 +1,7 @@
 // Detects at lookup and open that another program, such as a sync client, has changed a file below the mount.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 

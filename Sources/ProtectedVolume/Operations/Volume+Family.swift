@@ -1,6 +1,7 @@
 // Chooses the class of a new file from its directory, its name's family, and the last file of that name.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import VolumeFormat

@@ -1,6 +1,7 @@
 // The flags of chattr(1). The store keeps them and obeys them.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 

@@ -1,6 +1,7 @@
 // What a mounted volume knows of former class keys, for a rotation that looks through its store meanwhile.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 package import Keybag

@@ -1,6 +1,7 @@
 // Opens, shares and closes the content of files, and wipes its keys at a lock.
 
 package import BackingStore
+package import FileContents
 package import KeyFiles
 internal import Keybag
 internal import HostSystem
@@ -87,7 +88,7 @@ extension Volume {
         // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
         // Our own mark is no change by another program.
         let looks =
-            content.state.withLock { $0.keptTime.takeMark() }
+            content.takeMark()
             ? lastSeen(of: content) : known ?? settled ?? lastSeen(of: content)
         if isLast { settleSize(of: content, node) }
         node.state.withLock { state in

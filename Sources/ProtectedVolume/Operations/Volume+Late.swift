@@ -1,6 +1,7 @@
 // Uses late records in a mount: before a lock, while locked, and at an unlock.
 
 package import BackingStore
+package import FileContents
 package import KeyFiles
 package import Keybag
 internal import HostSystem

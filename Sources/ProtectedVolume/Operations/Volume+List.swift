@@ -1,6 +1,7 @@
 // Lists a directory without a handle. Each call gives the position to continue from, so OPENDIR needs no answer.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import VolumeFormat

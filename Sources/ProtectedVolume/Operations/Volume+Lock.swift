@@ -1,5 +1,6 @@
 // Locks a volume: refuses, flushes and wipes, in this order.
 
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import Keybag

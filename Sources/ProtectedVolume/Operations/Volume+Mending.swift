@@ -1,6 +1,7 @@
 // Repairs the middle of long files in the background after a crash, while programs have the files open.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import VolumeFormat

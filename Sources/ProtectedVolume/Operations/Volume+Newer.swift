@@ -1,6 +1,7 @@
 // Keeps what a newer version has made: it is not replaced, and nothing is changed where it decides.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import Keybag

@@ -1,6 +1,7 @@
 // Sets the owner, group and permission bits of new objects.
 
 package import BackingStore
+internal import FileContents
 package import HostSystem
 internal import KeyFiles
 internal import VolumeFormat

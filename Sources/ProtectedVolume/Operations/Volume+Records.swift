@@ -2,6 +2,7 @@
 // record.
 
 package import BackingStore
+internal import FileContents
 package import HostSystem
 package import KeyFiles
 internal import Keybag

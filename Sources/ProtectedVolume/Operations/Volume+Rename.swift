@@ -2,6 +2,7 @@
 // class.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import Keybag

@@ -4,6 +4,7 @@
 // replaces what is in it. A name made under the former ID could never be read again.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import VolumeFormat

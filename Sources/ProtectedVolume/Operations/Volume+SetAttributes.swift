@@ -1,6 +1,7 @@
 // Sets attributes. This is allowed in every state, except for the size, which depends on the class.
 
 package import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import VolumeFormat

@@ -1,6 +1,7 @@
 // Remembers the true size of files whose backing length disagrees with their last block, after a crash or an outside change.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 internal import KeyFiles
 internal import VolumeFormat

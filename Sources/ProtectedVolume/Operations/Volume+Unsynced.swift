@@ -1,6 +1,7 @@
 // What a mount has changed and not synced, on stores whose syncfs(2) makes nothing durable.
 
 internal import BackingStore
+internal import FileContents
 internal import HostSystem
 package import KeyFiles
 

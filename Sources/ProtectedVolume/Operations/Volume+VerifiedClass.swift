@@ -1,6 +1,7 @@
 // Proves the class of a file, for every decision that changes or passes on a class.
 
 package import BackingStore
+package import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import VolumeFormat

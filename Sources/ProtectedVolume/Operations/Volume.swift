@@ -2,6 +2,7 @@
 
 package import BackingStore
 internal import CLibrary
+package import FileContents
 package import KeyFiles
 package import Keybag
 package import HostSystem

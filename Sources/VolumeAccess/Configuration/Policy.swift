@@ -2,9 +2,9 @@
 
 package import CommandSupport
 import Control
+package import FileContents
 package import HostSystem
 package import Keybag
-package import ProtectedVolume
 package import SodiumKit
 package import VolumeFormat
 

@@ -3,6 +3,7 @@
 import CLibrary
 import CommandSupport
 import Control
+internal import FileContents
 import HostSystem
 import KeyFiles
 import ProtectedVolume

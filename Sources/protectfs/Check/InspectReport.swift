@@ -3,6 +3,7 @@
 import BackingStore
 import CommandSupport
 import Control
+internal import FileContents
 import HostSystem
 import KeyFiles
 import Keybag

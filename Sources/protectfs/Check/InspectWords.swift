@@ -2,6 +2,7 @@
 
 import CommandSupport
 import Control
+internal import FileContents
 import HostSystem
 import KeyFiles
 import ProtectedVolume

@@ -5,6 +5,7 @@ import BackingStore
 import CLibrary
 import CommandSupport
 import Control
+internal import FileContents
 import HostSystem
 import KeyFiles
 import Keybag

@@ -4,6 +4,7 @@ import CommandSupport
 import Control
 import BackingStore
 import CLibrary
+internal import FileContents
 import HostSystem
 import KeyFiles
 import Keybag

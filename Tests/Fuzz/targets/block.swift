@@ -4,7 +4,7 @@ import Keybag
 import SodiumKit
 import VolumeFormat
 
-@testable import ProtectedVolume
+@testable import FileContents
 
 private func pageCodec(_ suite: CipherSuite, file: UInt8 = 5, key: UInt8 = 1) -> PageCodec {
     do {

@@ -1,6 +1,7 @@
 // Companions of long names: an input is the target of a companion, whose entry is the one that belongs to it, or another.
 
 import BackingStore
+import FileContents
 @testable import MemoryStore
 import KeyFiles
 import Keybag

@@ -3,6 +3,7 @@
 
 @testable import FuseFrontend
 import CommandSupport
+import FileContents
 import HostSystem
 import ProtectedVolume
 import VolumeFormat

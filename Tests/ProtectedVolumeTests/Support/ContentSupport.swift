@@ -9,6 +9,7 @@ import SodiumKit
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 /// Keys and state file of a test volume; survives "mounts" and power cuts.

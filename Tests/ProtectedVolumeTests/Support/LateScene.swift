@@ -7,6 +7,7 @@ import Keybag
 @testable import MemoryStore
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 /// A class A file that is open, with its volume.

@@ -10,6 +10,7 @@ import SodiumKit
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 /// Keys of a test volume; survives mounts and power cuts.

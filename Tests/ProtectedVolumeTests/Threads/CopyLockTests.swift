@@ -10,6 +10,7 @@ import TestSupport
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 

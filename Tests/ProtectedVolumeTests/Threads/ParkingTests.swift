@@ -10,6 +10,7 @@ import VolumeFormat
 
 @testable import BackingStore
 @testable import MemoryStore
+@testable import FileContents
 @testable import ProtectedVolume
 
 @Suite struct ParkingTests {

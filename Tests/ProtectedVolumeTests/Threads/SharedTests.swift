@@ -11,6 +11,7 @@ import TestSupport
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 
 struct SharedTests {

@@ -1,6 +1,6 @@
 // Moves the access time when a program reads.
 
-internal import BackingStore
+package import BackingStore
 internal import HostSystem
 internal import Synchronization
 
@@ -12,7 +12,7 @@ extension FileContent {
     private static let isDue: UInt64 = 1
 
     /// Called when the file was opened, with its status then: it spares the first look.
-    func noteAccessTime(_ status: Status) {
+    package func noteAccessTime(_ status: Status) {
         guard case .relative = context.options.accessTimes else { return }
         let isDue = status.accessTimeIsDue(at: WallClock.seconds)
         accessLook.store(isDue ? Self.isDue : monotonicNanoseconds(), ordering: .relaxed)
@@ -42,5 +42,5 @@ extension FileContent {
     }
 
     /// Called after a change of the file, of its names or attributes: the next read moves the access time.
-    func forgetAccessLook() { accessLook.store(0, ordering: .relaxed) }
+    package func forgetAccessLook() { accessLook.store(0, ordering: .relaxed) }
 }

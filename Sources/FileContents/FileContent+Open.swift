@@ -74,7 +74,7 @@ extension FileContent {
     /// - Parameter isReplaced: whether the file is about to be replaced, so that its last block must be known, too.
     /// - Throws: `.locked` if the class that the header claims is closed, so that nothing can be proven. `.newer` then needs no
     ///   proof.
-    static func verifiedHeader(
+    package static func verifiedHeader(
         in context: ContentContext, backing: BackingFile, isReplaced: Bool = false
     ) throws(VolumeError) -> FileHeader? {
         do throws(VolumeError) {

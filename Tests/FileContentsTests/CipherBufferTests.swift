@@ -2,7 +2,7 @@
 
 import Testing
 
-@testable import ProtectedVolume
+@testable import FileContents
 
 @Suite struct CipherBufferTests {
     /// A used buffer keeps its bytes; a new one is zero.

@@ -81,7 +81,7 @@ struct CipherBuffer: Sendable {
 }
 
 /// Buffers of two sizes, made when first needed and kept until the next lock.
-final class CipherBufferPool: Sendable {
+package final class CipherBufferPool: Sendable {
     /// Pages of a large buffer. A request of 1 MiB touches up to 260 pages and a former last page.
     static let largePages = 264
     /// Pages of a small buffer.
@@ -98,7 +98,7 @@ final class CipherBufferPool: Sendable {
     private let free = Lock(Free())
 
     /// Frees the buffers that no request holds. There are as many as requests were ever served at the same time.
-    func trim() {
+    package func trim() {
         // The buffers are freed after the lock is released.
         _ = free.withLock { free in
             let old = free

@@ -2,7 +2,7 @@
 
 import BackingStore
 import KeyFiles
-import Keybag
+package import Keybag
 import HostSystem
 import SodiumKit
 import Synchronization
@@ -160,7 +160,7 @@ extension VolumeError {
     }
 
     /// A file key cannot be unwrapped.
-    init(_ error: KeyError) {
+    package init(_ error: KeyError) {
         switch error {
         case .locked(let protectionClass): self = .locked(protectionClass)
         // The header's MAC is right, so a newer version has made this key.

@@ -154,7 +154,7 @@ extension FileContent {
     }
 
     /// Whether the file is listed as changed, or this mount has made it.
-    var isListed: Bool { state.withLock { $0.durability.isListed } }
+    package var isListed: Bool { state.withLock { $0.durability.isListed } }
 
     /// Lists the file as changed, once, so that a check after a crash finds it. Durable when it returns.
     private func listChange() throws(VolumeError) {

@@ -34,9 +34,10 @@ package final class ContentContext: Sendable {
     /// The files whose middle waits to be mended.
     package let mending = MendingLog()
     /// The keys of copies that are being made, and of files that are being opened.
-    let looseKeys = LooseKeys()
+    package let looseKeys = LooseKeys()
+    /// The buffers of requests.
+    package let buffers = CipherBufferPool()
 
-    let buffers = CipherBufferPool()
     let waitingThreads = WaitingThreads()
     let scratch: BufferPool
     /// The number of threads that wait for a lock in the store.

@@ -1,7 +1,7 @@
 // Copying a range from one file to another inside of the volume.
 
 package import KeyFiles
-internal import SodiumKit
+package import SodiumKit
 internal import VolumeFormat
 
 extension FileContent {
@@ -47,7 +47,8 @@ extension FileContent {
         }
     }
 
-    static func largeBuffer(_ length: Int, in context: ContentContext) throws(VolumeError) -> LockedBuffer {
+    /// A large buffer of the pool, whatever the `length`.
+    package static func largeBuffer(_ length: Int, in context: ContentContext) throws(VolumeError) -> LockedBuffer {
         do throws(SodiumError) {
             // Never takes a small buffer, because writing takes one while this is held.
             return try context.scratch.take(atLeast: max(length, BufferPool.smallCapacity + 1))

@@ -2,8 +2,8 @@
 
 package import BackingStore
 package import KeyFiles
-internal import Keybag
-internal import HostSystem
+package import Keybag
+package import HostSystem
 internal import SodiumKit
 internal import Synchronization
 package import VolumeFormat
@@ -65,16 +65,17 @@ package final class FileContent: Sendable {
     }
 
     /// Whether late records wait to be written to this file. Until then the content is neither read nor written.
-    var owesLateRecords: Bool { state.withLock { $0.access.owesLateRecords } }
+    package var owesLateRecords: Bool { state.withLock { $0.access.owesLateRecords } }
 
-    func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.access.owesLateRecords = owes } }
+    /// Notes whether late records wait to be written to this file.
+    package func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.access.owesLateRecords = owes } }
 
     /// Whether the file's key is in memory.
     package var hasKey: Bool { fileKeys.isPresent }
 
     /// Refuses an operation that the class does not allow. Unwraps the file key if it is not in memory. Call it inside
     /// `KeyRing.withState`.
-    func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
+    package func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
         let (header, owes) = state.withLock { ($0.header, $0.access.owesLateRecords) }
         guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state(of: header.protectionClass))
         else {
@@ -153,7 +154,7 @@ package final class FileContent: Sendable {
 
     /// Runs `body`, which sets the backing file's modification time and returns its status then. Remembers the time, so that
     /// a late write from the page cache cannot undo it.
-    func settingTime(_ body: () throws(VolumeError) -> Status) throws(VolumeError) -> Status {
+    package func settingTime(_ body: () throws(VolumeError) -> Status) throws(VolumeError) -> Status {
         try timing.withLock { (_) throws(VolumeError) in
             let status = try body()
             pinModificationTime(status.modified)
@@ -162,18 +163,21 @@ package final class FileContent: Sendable {
     }
 
     /// Remembers the modification time, which the backing file has.
-    func pinModificationTime(_ time: Timestamp) {
+    package func pinModificationTime(_ time: Timestamp) {
         state.withLock { $0.keptTime.set(time) }
     }
 
     /// Whether the backing file's time is known to have no mark.
-    var isUnmarked: Bool { !context.isShared && state.withLock { $0.keptTime.isUnmarked } }
+    package var isUnmarked: Bool { !context.isShared && state.withLock { $0.keptTime.isUnmarked } }
 
     /// Makes backups see that the file has changed since `former`, and shows `time` to programs.
-    func renewTime(showing time: Timestamp, after former: Timestamp) throws(Errno) {
+    package func renewTime(showing time: Timestamp, after former: Timestamp) throws(Errno) {
         try backing.renewTime(showing: time, after: former)
         state.withLock { $0.keptTime.marked() }
     }
+
+    /// Whether the daemon has marked the backing file's time since this was asked last.
+    package func takeMark() -> Bool { state.withLock { $0.keptTime.takeMark() } }
 
     /// Runs `body`, and puts back the modification time, and set-ID bits that a write without privileges takes away (write(2)): for
     /// writes that no program requested.
@@ -226,7 +230,7 @@ package final class FileContent: Sendable {
     /// writer's handle is closed, and when the last of all is: nothing of our own changes the backing file then.
     /// - Returns: the backing file's length and time, if they are known.
     @discardableResult
-    func settle() throws(VolumeError) -> LengthAndTime? {
+    package func settle() throws(VolumeError) -> LengthAndTime? {
         if let written = try flushedHeader() { return written }
         timing.withLock { _ in
             let kept = state.withLock { $0.keptTime }

@@ -37,7 +37,7 @@ package struct VolumeOptions: Sendable, Equatable {
     package init() {}
 
     /// The class that a default means here.
-    func inForce(_ defaultClass: ProtectionClass) -> ProtectionClass {
+    package func inForce(_ defaultClass: ProtectionClass) -> ProtectionClass {
         leastDefault.isStronger(than: defaultClass) ? leastDefault : defaultClass
     }
 }

@@ -6,15 +6,17 @@ package import VolumeFormat
 package struct VerifiedClass: Equatable, Sendable {
     /// The class.
     package let protectionClass: ProtectionClass
-    let flags: FileFlags
+    /// The flags, of which `explicit` is one.
+    package let flags: FileFlags
 
-    init(_ header: FileHeader) {
+    /// What a verified header says.
+    package init(_ header: FileHeader) {
         protectionClass = header.protectionClass
         flags = header.flags
     }
 
     /// Whether a header has the same class and flags, as far as decisions need them.
-    func agrees(with header: FileHeader) -> Bool {
+    package func agrees(with header: FileHeader) -> Bool {
         protectionClass == header.protectionClass
             && flags.contains(.explicit) == header.flags.contains(.explicit)
     }

@@ -1,7 +1,7 @@
 // The file keys that no open node has, so that a lock finds them: of copies that are being made, and of files that are being opened.
 
 internal import HostSystem
-internal import VolumeFormat
+package import VolumeFormat
 
 /// How far the copy of a file has come.
 package struct CopyProgress: Sendable {
@@ -41,7 +41,7 @@ final class FileCopy: Sendable {
 }
 
 /// The file keys of a mount that no open node has. Their owners may wait for the store, and a lock does not wait for them.
-final class LooseKeys: Sendable {
+package final class LooseKeys: Sendable {
     private struct Owners {
         var copies: [FileCopy] = []
         var opening: [FileContent] = []
@@ -68,11 +68,11 @@ final class LooseKeys: Sendable {
     func begin(_ content: FileContent) { owners.withLock { $0.opening.append(content) } }
 
     /// Called when the content belongs to an open node, or is given up.
-    func end(_ content: FileContent) { owners.withLock { $0.opening.removeAll { $0 === content } } }
+    package func end(_ content: FileContent) { owners.withLock { $0.opening.removeAll { $0 === content } } }
 
     /// Wipes the keys of files and copies that could not be opened or made once `closing` is closed: A with all that a lock of the
     /// volume closes, or 7. Runs under the exclusive side of the state lock, which nobody holds while waiting for the store.
-    func wipe(closing: ProtectionClass) {
+    package func wipe(closing: ProtectionClass) {
         let isInactive = closing == .completeWhenUserInactive
         let states = VolumeStates(volume: isInactive ? .unlocked : .locked, inactive: isInactive ? .locked : .unlocked)
         owners.withLock { owners in

@@ -181,7 +181,7 @@ extension FileContent {
 
 extension VolumeError {
     /// Another machine holds the content of the file, and the caller was not to wait for it.
-    static let heldElsewhere = VolumeError.store(.EAGAIN)
+    package static let heldElsewhere = VolumeError.store(.EAGAIN)
 }
 
 extension ContentContext {
@@ -218,7 +218,7 @@ extension ContentContext {
     /// Repeats `attempt` until it has a result. It gives nil while another machine holds the lock that it needs.
     /// - Throws: `.store(.ETIMEDOUT)` if another machine does not release it.
     @discardableResult
-    func patiently<Result>(_ attempt: () throws(VolumeError) -> Result?) throws(VolumeError) -> Result {
+    package func patiently<Result>(_ attempt: () throws(VolumeError) -> Result?) throws(VolumeError) -> Result {
         if let result = try attempt() { return result }
         let began = monotonicNanoseconds()
         var pause: UInt32 = 50

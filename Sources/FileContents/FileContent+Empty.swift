@@ -1,10 +1,10 @@
 // Opens an empty file whose class is closed: it gets a new key, as a new file does.
 
-internal import BackingStore
-internal import KeyFiles
+package import BackingStore
+package import KeyFiles
 internal import Keybag
 internal import HostSystem
-internal import VolumeFormat
+package import VolumeFormat
 
 extension FileContent {
     /// Opens an empty file of class completeUnlessOpen under a new key. The public half of the class key is enough for that,
@@ -18,7 +18,7 @@ extension FileContent {
     ///   - isExpected: whether the header agrees with what is known of the file. Nothing is changed otherwise.
     /// - Returns: nil if the file is of another class, or not certainly empty. A closed class lets nobody verify block 0, so
     ///   length and field must both say so, and no crash may have left the page.
-    static func openEmpty(
+    package static func openEmpty(
         in context: ContentContext, backing: BackingFile, _ status: Status,
         where isExpected: (FileHeader) -> Bool = { _ in true }
     ) throws(VolumeError) -> FileContent? {

@@ -86,7 +86,7 @@ package final class MendingLog: Sendable {
     }
 
     /// Notes that a waiting file was opened again.
-    func tell() {
+    package func tell() {
         state.withLock { $0.hasNews = true }
         changed.broadcast()
     }
