@@ -5,7 +5,6 @@
 import CommandSupport
 import FileContents
 import HostSystem
-import ProtectedVolume
 import VolumeFormat
 
 /// One option of every sort, and those that commands share.
