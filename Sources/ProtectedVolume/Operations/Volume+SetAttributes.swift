@@ -48,15 +48,16 @@ extension Volume {
             node.kind != .file
             || content.map { $0.isUnmarked } ?? node.state.withLock { $0.lastSeen?.isUnmarked ?? false }
         forgetLastSeen(node)
-        let set = { () throws(VolumeError) -> Status in
-            try self.below { () throws(Errno) in
+        // A function, and not a closure in a variable, which would be allocated: the optimiser does not see `settingTime`.
+        func set() throws(VolumeError) -> Status {
+            try below { () throws(Errno) in
                 try object.setTimes(
                     accessed: change.accessed, modified: change.modified, isUnmarked: isUnmarked)
                 return try object.status()
             }
         }
         guard change.modified != .keep, let content else { return try set() }
-        return try content.settingTime(set)
+        return try content.settingTime { () throws(VolumeError) in try set() }
     }
 
     /// The attributes, if the kernel only repeats a time that the store has.
