@@ -65,3 +65,13 @@ class Terminal:
         """Logs out, and waits until the program has ended."""
         self.type("exit")
         self.process.wait(PATIENCE)
+
+
+def log_in(bed, command, password, user=None):
+    """A login on a terminal, with a shell that works."""
+    terminal = Terminal(bed, command, user)
+    terminal.type(password, after=r"assword: ")
+    # What is typed before the shell reads may be thrown away.
+    terminal.read_until(r"\$ $")
+    assert terminal.run("true") == 0
+    return terminal

@@ -5,7 +5,7 @@ import time
 import credentials
 import laptop
 from sleeping import can_sleep, suspend
-from terminal import Terminal
+from terminal import log_in
 
 PASSPHRASE = "a passphrase of the test bed"
 NEW_PASSWORD = "another password of the test bed"
@@ -298,16 +298,6 @@ def wait_for_unlock(bed):
 def wait_for_lock(bed):
     """ssh ends before its session is closed."""
     bed.wait(f"! protectfs status --json {HOME}/documents | grep -q '\"state\":\"unlocked\"'", "the lock")
-
-
-def log_in(bed, command, password, user=None):
-    """A login on a terminal, with a shell that works."""
-    terminal = Terminal(bed, command, user)
-    terminal.type(password, after=r"assword: ")
-    # What is typed before the shell reads may be thrown away.
-    terminal.read_until(r"\$ $")
-    assert terminal.run("true") == 0
-    return terminal
 
 
 def locks(bed):
