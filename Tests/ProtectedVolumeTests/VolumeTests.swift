@@ -44,9 +44,7 @@ import VolumeFormat
         let it = try TestVolume()
         try it.write("f", "content")
         let node = try it.node("f")
-        it.volume.trueSizes.withLock {
-            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.serial + 1)
-        }
+        it.volume.trueSizes.remember(7, of: node.key, backingLength: 0, before: node.serial + 1)
         try it.volume.withContent(node, writable: true) { (_) throws(VolumeError) in
             #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: true) }
             #expect(it.volume.nodes.known(node.key) === node)
@@ -82,9 +80,7 @@ import VolumeFormat
         try it.write("f", "content")
         let node = try it.node("f")
         let length = try #require(it.volume.content.geometry.backingLength(size: 7))
-        it.volume.trueSizes.withLock {
-            $0[node.key] = TrueSize(length: length, size: 3, firstTruthful: 0)
-        }
+        it.volume.trueSizes.remember(3, of: node.key, backingLength: length, before: 0)
         #expect(try it.volume.attributes(of: node).size == 3)
         #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: false) }
         #expect(try it.volume.attributes(of: it.node("f")).size == 7)

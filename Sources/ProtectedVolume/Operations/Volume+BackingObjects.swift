@@ -132,7 +132,7 @@ extension Volume {
         var size: UInt64?
         if node.kind == .file {
             let open = node.state.withLock { $0.content }
-            size = open?.size(backingLength: status.size) ?? trueSize(of: node, backingLength: status.size)
+            size = open?.size(backingLength: status.size) ?? trueSizes.size(of: node.key, backingLength: status.size)
         } else if node.kind == .symlink, status.size == LongTarget.storedLength {
             size = lengthOfLongTarget(of: node)
         }

@@ -90,7 +90,7 @@ extension Volume {
         let looks =
             content.takeMark()
             ? lastSeen(of: content) : known ?? settled ?? lastSeen(of: content)
-        if isLast { settleSize(of: content, node) }
+        if isLast { trueSizes.settle(content.size, of: node.key) }
         node.state.withLock { state in
             if isLast {
                 state.content = nil
@@ -174,7 +174,7 @@ extension Volume {
                 }
                 if content.owesLateRecords { try late.apply(to: content) }
                 // A call of the volume's own has opened it.
-                if !isOwn, showedWrongSize(node) { throw .stale }
+                if !isOwn, trueSizes.wereWrong(for: node) { throw .stale }
                 if writable { try requireChangeable(content, of: node) }
                 node.state.withLock { $0.count(writable: writable, isOwn: isOwn) }
                 do throws(VolumeError) { try requireKept(content) } catch {
@@ -210,7 +210,7 @@ extension Volume {
                 detach(node, writable: writable, isOwn: isOwn)
                 throw error
             }
-            if !isOwn, showedWrongSize(node) {
+            if !isOwn, trueSizes.wereWrong(for: node) {
                 // With the stripe held, so that no open that comes at the same time finds the content and keeps the node.
                 releaseLocked(node, writable: writable, isOwn: isOwn)
                 leaveIfClosed(node)

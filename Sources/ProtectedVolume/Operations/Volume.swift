@@ -78,7 +78,7 @@ package final class Volume: Sendable {
     /// The nodes with open content, for a lock.
     let opened = Lock<[UInt64: Node]>([:])
     /// The files whose backing length does not give their size.
-    let trueSizes = Lock<[InodeKey: TrueSize]>([:])
+    let trueSizes = TrueSizes()
     /// The store's inodes and their directories; nil until a file handle needs them.
     let inodeIndex = Lock<InodeIndex?>(nil)
     /// Counts the names that this mount gives or moves: after the call to the store, and also before one that moves.

@@ -46,9 +46,7 @@ import VolumeFormat
         let it = try TestVolume()
         try it.write("f", "content")
         let node = try it.node("f")
-        it.volume.trueSizes.withLock {
-            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.serial + 1)
-        }
+        it.volume.trueSizes.remember(7, of: node.key, backingLength: 0, before: node.serial + 1)
         let isOpen = Atomic(false)
         inThreads(2) { number in
             if number == 0 {
