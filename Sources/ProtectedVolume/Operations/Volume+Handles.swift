@@ -36,6 +36,17 @@ extension Volume {
         }
     }
 
+    /// Notes that an existing file was opened for writing.
+    private func expectChanges(of content: FileContent, _ node: Node) {
+        guard !content.isListed, let parent = node.state.withLock({ $0.place?.parent }) else { return }
+        let above = parent.state.withLock { $0.place?.parent }
+        guard let reach = expectedChanges.note(directory: parent.number, above: above?.number),
+            let directory = try? directory(parent)
+        else { return }
+        expectedChanges.list(
+            directory, besideIn: reach == .beside ? above.flatMap { try? self.directory($0) } : nil)
+    }
+
     /// Retains the content of an open file, in every state of the volume and without using its key. It serves a handle
     /// that only makes the kernel write back the data of programs. The caller must call `release` for it, as not
     /// writable.
@@ -381,34 +392,4 @@ extension Volume {
     }
 
     func stripe(_ node: Node) -> Lock<Void> { stripes[Int(node.number % UInt64(stripes.count))] }
-
-    // MARK: durability
-
-    /// Syncs a file, for fsync(2). Syncs records and companions on its path once, then the file.
-    package func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
-        var directory = node.state.withLock { $0.place?.parent }
-        while let current = directory {
-            try synchronizeRecords(current)
-            directory = current.state.withLock { $0.place?.parent }
-        }
-        if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
-        try synchronizeLateRecords(of: content(of: node))
-    }
-
-    private func synchronizeRecords(_ node: Node) throws(VolumeError) {
-        guard let state = node.directory else { return }
-        let (changes, synced) = state.contents.withLock { ($0.changes, $0.syncedChanges) }
-        guard changes != synced else { return }
-        let directory = try self.directory(node)
-        try below { () throws(Errno) in try directory.synchronize() }
-        state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
-    }
-
-    /// Syncs a directory, for fsync(2). Of a removed one nothing is left to sync.
-    package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
-        guard !node.isUnlinked else { return }
-        node.directory?.setNeedsSync()
-        try synchronize(node, dataOnly: false)
-        try synchronizeRecords(node)
-    }
 }

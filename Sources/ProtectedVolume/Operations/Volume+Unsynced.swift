@@ -45,6 +45,34 @@ final class UnsyncedNodes: Sendable {
 }
 
 extension Volume {
+    /// Syncs a file, for fsync(2). Syncs records and companions on its path once, then the file.
+    package func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
+        var directory = node.state.withLock { $0.place?.parent }
+        while let current = directory {
+            try synchronizeRecords(current)
+            directory = current.state.withLock { $0.place?.parent }
+        }
+        if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
+        try synchronizeLateRecords(of: content(of: node))
+    }
+
+    private func synchronizeRecords(_ node: Node) throws(VolumeError) {
+        guard let state = node.directory else { return }
+        let (changes, synced) = state.contents.withLock { ($0.changes, $0.syncedChanges) }
+        guard changes != synced else { return }
+        let directory = try self.directory(node)
+        try below { () throws(Errno) in try directory.synchronize() }
+        state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
+    }
+
+    /// Syncs a directory, for fsync(2). Of a removed one nothing is left to sync.
+    package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
+        guard !node.isUnlinked else { return }
+        node.directory?.setNeedsSync()
+        try synchronize(node, dataOnly: false)
+        try synchronizeRecords(node)
+    }
+
     /// Notes that a file or directory was changed. Call it after the change, without a lock.
     func noteChange(_ node: Node) {
         content(of: node)?.forgetAccessLook()

@@ -60,7 +60,7 @@ package final class Volume: Sendable {
     /// What was changed and not synced; nil if syncfs(2) of the store makes everything durable.
     let unsynced: UnsyncedNodes?
     /// The directories in which existing files were opened for writing.
-    let changesExpected = Lock(ExpectedChanges())
+    let expectedChanges: ExpectedChanges
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
     /// The volume's directory in the store.
@@ -172,6 +172,7 @@ package final class Volume: Sendable {
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,
             report: { report(.crashEvidence($0)) }, reportNewer: newerObjects.report)
+        expectedChanges = ExpectedChanges(of: epochs.changed)
         // Uses at most a quarter of the process's descriptors.
         let limit = min(Self.descriptorLimit() / 4, 2048)
         directories = DirectoryCache(capacity: limit)
