@@ -14,7 +14,7 @@ struct InodeIndex: Sendable {
     /// Sorted by inode.
     private var names: [Name] = []
     private let root: UInt64
-    /// `Volume.givenNames` before the tree was listed.
+    /// `HandleIndex.givenNames` before the tree was listed.
     let givenNames: UInt64
     /// When that was (`monotonicNanoseconds`).
     private let made = monotonicNanoseconds()

@@ -5,7 +5,6 @@ package import FileContents
 package import KeyFiles
 internal import Keybag
 internal import HostSystem
-internal import Synchronization
 package import VolumeFormat
 
 /// The volume's own attributes.
@@ -320,7 +319,7 @@ extension Volume {
                                         })
                                     else { throw .refused(.EBUSY) }
                                 } rename: { () throws(VolumeError) in
-                                    defer { givenNames.add(1, ordering: .releasing) }
+                                    defer { handles.noteName() }
                                     try below { () throws(Errno) in
                                         try directory.placing(temporary, at: name) {
                                             (try? made.status()).map { directory.isObject(name, $0) } ?? false

@@ -4,14 +4,13 @@ internal import BackingStore
 internal import FileContents
 internal import HostSystem
 package import KeyFiles
-internal import Synchronization
 internal import VolumeFormat
 
 extension Volume {
     /// The object with a node's number, with one lookup counted. ESTALE if there is none.
     ///
     /// The kernel has forgotten the node, or another mount has given the number. Then only the inode's number is known, so
-    /// its directory is looked for in `InodeIndex`. The kernel compares the generation.
+    /// its directory is looked for in `HandleIndex`. The kernel compares the generation.
     package func object(_ number: UInt64) throws(VolumeError) -> Entry {
         if let node = nodes.node(number) {
             // The kernel asks for what it has forgotten. Without a name that is gone, though a close may still be on its way.
@@ -19,18 +18,8 @@ extension Volume {
             if nodes.countLookup(node) { return try counted(node) }
         }
         guard let inode = NodeNumber.inode(ofLasting: number) else { throw .stale }
-        return try inodeIndex.withLock { (index) throws(VolumeError) in
-            if let entry = find(number, inode, index) { return entry }
-            // A removed object is missed each time it is asked for. Only new names are a reason to list everything again
-            // at once. A program that changes the store itself has to wait for a moment.
-            let names = givenNames.load(ordering: .acquiring)
-            if let index, index.isComplete, index.givenNames == names, index.isNew, !options.isShared { throw .stale }
-            // The index is made anew, by one thread at a time.
-            let made = InodeIndex(of: rootDirectory, inode: root.inode, givenNames: names)
-            index = made
-            guard let entry = find(number, inode, made) else { throw .stale }
-            return entry
-        }
+        guard let entry = handles.find(inode, { find(number, at: $0) }) else { throw .stale }
+        return entry
     }
 
     /// The directory that contains a directory, with one lookup counted.
@@ -51,12 +40,11 @@ extension Volume {
         }
     }
 
-    private func find(_ number: UInt64, _ inode: UInt64, _ index: InodeIndex?) -> Entry? {
-        for path in index?.paths(to: inode) ?? [] {
-            guard let entry = try? descend(path) else { continue }
-            if entry.node.number == number { return entry }
-            forget(entry.node, count: 1)
-        }
+    /// The object at a path of inodes if it has this number, with one lookup counted.
+    private func find(_ number: UInt64, at path: [UInt64]) -> Entry? {
+        guard let entry = try? descend(path) else { return nil }
+        if entry.node.number == number { return entry }
+        forget(entry.node, count: 1)
         return nil
     }
 

@@ -3,7 +3,6 @@
 package import BackingStore
 internal import HostSystem
 package import KeyFiles
-internal import Synchronization
 internal import VolumeFormat
 
 extension Volume {
@@ -12,7 +11,7 @@ extension Volume {
         _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
         _ make: () throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
-        defer { givenNames.add(1, ordering: .releasing) }
+        defer { handles.noteName() }
         guard let companion = name.companion, let state = parent.directory else { return try make() }
         return try state.structure.withLock { (_) throws(VolumeError) in
             try makingLocked(name, companion, in: state, directory, make)

@@ -6,7 +6,6 @@ internal import FileContents
 internal import HostSystem
 package import KeyFiles
 internal import Keybag
-internal import Synchronization
 internal import VolumeFormat
 
 /// A rename with its resolved source and destination in the store.
@@ -196,8 +195,8 @@ extension Volume {
 
     /// The call to the store.
     private func call(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
-        givenNames.add(1, ordering: .releasing)
-        defer { givenNames.add(1, ordering: .releasing) }
+        handles.noteName()
+        defer { handles.noteName() }
         try changing(since: move.copies) { () throws(VolumeError) in
             guard try isSame(move.source.name.entry, in: move.directory, move.status) else { return false }
             return try isSame(move.name.entry, in: move.newDirectory, move.target)

@@ -79,10 +79,8 @@ package final class Volume: Sendable {
     let opened = Lock<[UInt64: Node]>([:])
     /// The files whose backing length does not give their size.
     let trueSizes = TrueSizes()
-    /// The store's inodes and their directories; nil until a file handle needs them.
-    let inodeIndex = Lock<InodeIndex?>(nil)
-    /// Counts the names that this mount gives or moves: after the call to the store, and also before one that moves.
-    let givenNames = Atomic<UInt64>(0)
+    /// The directories of the store's inodes, for file handles.
+    let handles: HandleIndex
     /// The opens that wait for the handles of others (`waitForOtherWriters`).
     let waitingOpens = Atomic<Int>(0)
     /// The undecryptable entries that were reported.
@@ -173,6 +171,7 @@ package final class Volume: Sendable {
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,
             report: { report(.crashEvidence($0)) }, reportNewer: newerObjects.report)
         expectedChanges = ExpectedChanges(of: epochs.changed)
+        handles = HandleIndex(of: directory, inode: InodeKey(status).inode, isShared: options.isShared)
         // Uses at most a quarter of the process's descriptors.
         let limit = min(Self.descriptorLimit() / 4, 2048)
         directories = DirectoryCache(capacity: limit)
