@@ -1,8 +1,8 @@
 // The nodes that the kernel knows, by number and by backing inode, with their reference counts.
 //
 // Lock order (outermost first), for Nodes and Operations: the inode index → directories' `structure` locks (smaller serial
-// number first) → a file's opening stripe → Volume.copies → KeyRing's state lock → NodeTable → Node.state →
-// DirectoryState.contents, DirectoryCache, Volume.opened. Only the first four are held across the backing store's I/O. A thread must not take the
+// number first) → a file's stripe in OpenContents → Volume.copies → KeyRing's state lock → NodeTable → Node.state →
+// DirectoryState.contents, DirectoryCache, OpenContents. Only the first four are held across the backing store's I/O. A thread must not take the
 // KeyRing's state lock while it holds an inner one: the thread that has the exclusive side visits the nodes, and
 // `LooseKeys`, to wipe keys.
 

@@ -211,7 +211,7 @@ extension Volume {
     private func changeAttributes(
         of node: Node, _ change: (_ isOver: () -> Bool) throws(VolumeError) -> ObjectID?
     ) throws(VolumeError) {
-        try attributeStripes[Int(node.number % UInt64(attributeStripes.count))].withLock { (_) throws(VolumeError) in
+        try attributeStripes[node].withLock { (_) throws(VolumeError) in
             do throws(VolumeError) {
                 let overflow = try change { isReplacedAfterChange(node) }
                 try settleChange(of: node)

@@ -304,7 +304,7 @@ extension Volume {
                     // The stripe lets no open come between the last test and the rename, or find the old inode after
                     // it. It is not kept while another machine holds the file.
                     try self.content.patiently { () throws(VolumeError) in
-                        try stripe(node).withLock { (_) throws(VolumeError) -> Bool? in
+                        try opened.stripe(node).withLock { (_) throws(VolumeError) -> Bool? in
                             // Comes before the test: a change of metadata after it then learns that it came too late.
                             node.state.withLock { $0.isBeingReplaced = true }
                             defer { node.state.withLock { $0.isBeingReplaced = false } }

@@ -65,7 +65,7 @@ extension Volume {
     private func isReplaced(_ node: Node) -> Bool {
         let (isBeingReplaced, isReplaced) = node.state.withLock { ($0.isBeingReplaced, $0.isReplaced) }
         guard isBeingReplaced else { return isReplaced }
-        return stripe(node).withLock { _ in node.state.withLock { $0.isReplaced } }
+        return opened.stripe(node).withLock { _ in node.state.withLock { $0.isReplaced } }
     }
 
     /// Throws `.stale` for an inode that another one has replaced and that no program has open, so that it is looked up again.

@@ -3,7 +3,6 @@
 internal import FileContents
 internal import HostSystem
 internal import Keybag
-internal import Synchronization
 internal import VolumeFormat
 
 extension Volume {
@@ -16,23 +15,12 @@ extension Volume {
     /// Whether the kernel may hold data for a file that it has not written yet. Then the file may only seem to be empty.
     func isOpenForWriting(_ node: Node) -> Bool { node.state.withLock { $0.writableHandles > 0 } }
 
-    /// The opens that wait at a time. Each keeps a thread from serving the kernel, and a mount may have no more than four.
-    private static let mostWaitingOpens = 2
-
     /// Waits at most a second if only the handles of others keep an empty file from being opened: the kernel releases a handle some
     /// time after the program has closed it.
     func waitForOtherWriters(of node: Node) {
         guard let content = node.state.withLock({ $0.content }), isOpenForWriting(node), opensEmpty(content),
             (try? judgeOpen(content.protectionClass)) == nil
         else { return }
-        waitForOthers(milliseconds: 1000) { isOpenForWriting(node) && opensEmpty(content) }
-    }
-
-    /// Lets an open wait while others are in its way, unless too many wait already.
-    func waitForOthers(milliseconds: UInt64, while isInTheWay: () -> Bool) {
-        defer { waitingOpens.subtract(1, ordering: .relaxed) }
-        guard waitingOpens.add(1, ordering: .relaxed).newValue <= Self.mostWaitingOpens else { return }
-        let end = monotonicNanoseconds() + milliseconds * 1_000_000
-        while isInTheWay(), monotonicNanoseconds() < end { sleep(milliseconds: 2) }
+        opened.waitForOthers(milliseconds: 1000) { isOpenForWriting(node) && opensEmpty(content) }
     }
 }

@@ -24,7 +24,7 @@ extension Volume {
         let moves = keys.quietMoves
         let former = keys.formerKeys
         var needed: Set<FormerKey> = []
-        for node in opened.withLock({ Array($0.values) }) {
+        for node in opened.all {
             guard let header = content(of: node)?.header else { continue }
             let key = FormerKey(number: header.protectionClass.rawValue, generation: header.keyGeneration)
             if former.contains(key) { needed.insert(key) }

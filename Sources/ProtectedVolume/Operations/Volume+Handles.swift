@@ -54,7 +54,7 @@ extension Volume {
     /// - Throws: `.stale` if the file is not open.
     package func retainForWriteBack(_ node: Node) throws(VolumeError) {
         nodes.hold(node)
-        let isOpen = stripe(node).withLock { _ in
+        let isOpen = opened.stripe(node).withLock { _ in
             node.state.withLock { state in
                 guard state.content != nil else { return false }
                 state.count(writable: false)
@@ -80,7 +80,7 @@ extension Volume {
             if mayBeChanged { noteChange(node) }
             nodes.unhold(node)
         }
-        stripe(node).withLock { _ in releaseLocked(node, writable: writable, isOwn: isOwn) }
+        opened.stripe(node).withLock { _ in releaseLocked(node, writable: writable, isOwn: isOwn) }
     }
 
     /// `release` with the stripe held.
@@ -110,7 +110,7 @@ extension Volume {
             state.lastSeen = looks
         }
         guard isLast else { return wipeIfUnopened(node) }
-        opened.withLock { $0[node.number] = nil }
+        opened.remove(node)
         content.wipeKeys()
     }
 
@@ -134,7 +134,7 @@ extension Volume {
         _ node: Node, _ body: (FileContent) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result? {
         nodes.hold(node)
-        let content = stripe(node).withLock { _ -> FileContent? in
+        let content = opened.stripe(node).withLock { _ -> FileContent? in
             guard let content = node.state.withLock({ $0.content }),
                 (try? requireChangeable(content, of: node)) != nil
             else { return nil }
@@ -177,7 +177,7 @@ extension Volume {
     ///
     /// - Throws: `.heldElsewhere` instead of waiting for another machine with the stripe.
     private func retainLocked(_ node: Node, writable: Bool, isOwn: Bool) throws(VolumeError) -> FileContent {
-        try stripe(node).withLock { (_) throws(VolumeError) -> FileContent in
+        try opened.stripe(node).withLock { (_) throws(VolumeError) -> FileContent in
             if node.state.withLock({ $0.isSuperseded }) { throw .stale }
             if let content = node.state.withLock({ $0.content }) {
                 if !writable || !opensEmpty(content) || isOpenForWriting(node) {
@@ -355,7 +355,7 @@ extension Volume {
         nodes.hold(node)
         let hasDefaultACL = parent.directory?.contents.withLock { $0.hasDefaultACL }
         let isPlain = mode & 0o6000 == 0 && !options.isShared
-        stripe(node).withLock { _ in
+        opened.stripe(node).withLock { _ in
             node.state.withLock { state in
                 state.fileID = content.fileID
                 state.attributes.noteNew(hasACL: hasDefaultACL == false ? false : nil)
@@ -375,7 +375,7 @@ extension Volume {
             return true
         }
         guard isTaken else { return false }
-        opened.withLock { $0[node.number] = node }
+        opened.insert(node)
         if content.isUnmended { self.content.mending.tell() }
         return true
     }
@@ -387,9 +387,7 @@ extension Volume {
             state.content = nil
             return content
         }
-        opened.withLock { $0[node.number] = nil }
+        opened.remove(node)
         content?.wipeKeys()
     }
-
-    func stripe(_ node: Node) -> Lock<Void> { stripes[Int(node.number % UInt64(stripes.count))] }
 }

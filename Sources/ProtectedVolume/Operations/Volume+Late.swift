@@ -73,7 +73,7 @@ extension Volume {
             // An inode that a change of class has replaced has the same ID as its successor. The records belong to the
             // successor.
             late.unlock {
-                opened.withLock { Array($0.values) }.filter { !$0.state.withLock { $0.isSuperseded } }
+                opened.all.filter { !$0.state.withLock { $0.isSuperseded } }
                     .compactMap { content(of: $0) }
             }
         }

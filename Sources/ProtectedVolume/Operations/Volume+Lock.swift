@@ -78,7 +78,7 @@ extension Volume {
         }
     }
 
-    private var openNodes: [Node] { opened.withLock { Array($0.values) } }
+    private var openNodes: [Node] { opened.all }
 
     /// Frees the buffers that requests have left, after a lock.
     package func releaseBuffers() { content.buffers.trim() }

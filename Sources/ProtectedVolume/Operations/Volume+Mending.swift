@@ -12,7 +12,7 @@ extension Volume {
     /// - Parameter mayGoOn: is called between two holds. If it returns false, the round ends.
     package func mendSome(mayGoOn: () -> Bool) -> Bool {
         var isWaiting = false
-        for node in opened.withLock({ Array($0.values) }) {
+        for node in opened.all {
             guard mayGoOn() else { return false }
             guard self.content(of: node)?.canBeMended == true else { continue }
             // Uses a handle of its own, so that the keys are wiped with the last handle.

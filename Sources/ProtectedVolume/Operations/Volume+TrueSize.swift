@@ -43,7 +43,7 @@ extension Volume {
     /// that call: as long as the node is known, the kernel finds it again, and its second ESTALE goes to the program.
     func leaveWhenClosed(_ node: Node) {
         guard trueSizes.wereWrong(for: node) else { return }
-        waitForOthers(milliseconds: 500) { node.state.withLock { $0.handles > 0 && !$0.isSuperseded } }
+        opened.waitForOthers(milliseconds: 500) { node.state.withLock { $0.handles > 0 && !$0.isSuperseded } }
         leaveIfClosed(node)
     }
 }

@@ -7,7 +7,6 @@ package import KeyFiles
 package import Keybag
 package import HostSystem
 internal import SodiumKit
-internal import Synchronization
 internal import VolumeFormat
 
 /// An event of a volume, for the log.
@@ -71,18 +70,14 @@ package final class Volume: Sendable {
     let copies = RWLock<UInt64>(0)
     /// The temporary names of copies that are being made.
     package let unfinishedCopies = Lock<Set<EntryName>>([])
-    /// Locks for opening and finally closing a file's content, chosen by node number.
-    let stripes: [Lock<Void>]
-    /// Locks for changes of encrypted attributes, chosen by node number.
-    let attributeStripes: [Lock<Void>]
+    /// Locks for changes of encrypted attributes.
+    let attributeStripes = Stripes()
     /// The nodes with open content, for a lock.
-    let opened = Lock<[UInt64: Node]>([:])
+    let opened = OpenContents()
     /// The files whose backing length does not give their size.
     let trueSizes = TrueSizes()
     /// The directories of the store's inodes, for file handles.
     let handles: HandleIndex
-    /// The opens that wait for the handles of others (`waitForOtherWriters`).
-    let waitingOpens = Atomic<Int>(0)
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
     /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.
@@ -177,8 +172,6 @@ package final class Volume: Sendable {
         directories = DirectoryCache(capacity: limit)
         pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
-        stripes = (0..<64).map { _ in Lock(()) }
-        attributeStripes = (0..<64).map { _ in Lock(()) }
         unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes()
         nodes = NodeTable(
             root: Node(
@@ -235,7 +228,7 @@ package final class Volume: Sendable {
             do throws(VolumeError) { try step() } catch { failure = failure ?? error }
         }
         if !options.isReadOnly { attempt { () throws(VolumeError) in try late.synchronize() } }
-        for node in opened.withLock({ Array($0.values) }) {
+        for node in opened.all {
             attempt { () throws(VolumeError) in try node.state.withLock({ $0.content })?.settle() }
             noteChange(node)
         }

@@ -202,7 +202,7 @@ struct SharedTests {
         for number in 0..<1000 where other == nil {
             try one.write("f\(number)", "content")
             let node = try one.node("f\(number)")
-            if one.volume.stripe(node) === one.volume.stripe(held) { other = node }
+            if one.volume.opened.stripe(node) === one.volume.opened.stripe(held) { other = node }
         }
         let free = try #require(other)
         let (directory, entry) = try one.backing("held")
