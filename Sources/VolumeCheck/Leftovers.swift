@@ -21,13 +21,10 @@ package enum Leftovers {
             var directory = volume.rootDirectory
             for component in path.dropLast() { directory = try directory.openDirectory(component) }
             let isLeftover = try NeededKeys.isLeftover(name, in: directory, volume.keys.metadata)
-            let isRemoved = try volume.unfinishedCopies.withLock { (own) throws(Errno) in
-                guard isLeftover, !own.contains(name) else { return false }
-                try directory.unlink(name)
-                return true
-            }
-            if isRemoved { try directory.synchronize() }
-            return isRemoved
+            guard isLeftover, try volume.copies.unlessMaking(name, { () throws(Errno) in try directory.unlink(name) })
+            else { return false }
+            try directory.synchronize()
+            return true
         } catch { throw .store(error) }
     }
 }

@@ -1,7 +1,7 @@
 // The nodes that the kernel knows, by number and by backing inode, with their reference counts.
 //
 // Lock order (outermost first), for Nodes and Operations: the inode index → directories' `structure` locks (smaller serial
-// number first) → a file's stripe in OpenContents → Volume.copies → KeyRing's state lock → NodeTable → Node.state →
+// number first) → a file's stripe in OpenContents → Copies → KeyRing's state lock → NodeTable → Node.state →
 // DirectoryState.contents, DirectoryCache, OpenContents. Only the first four are held across the backing store's I/O. A thread must not take the
 // KeyRing's state lock while it holds an inner one: the thread that has the exclusive side visits the nodes, and
 // `LooseKeys`, to wipe keys.

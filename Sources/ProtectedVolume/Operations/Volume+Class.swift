@@ -283,8 +283,8 @@ extension Volume {
             try reach(node) { (directory, name, status) throws(VolumeError) in
                 guard status.links == 1 else { throw .refused(.EMLINK) }
                 let temporary = BackingName.temporary()
-                unfinishedCopies.withLock { _ = $0.insert(temporary) }
-                defer { unfinishedCopies.withLock { _ = $0.remove(temporary) } }
+                copies.begin(temporary)
+                defer { copies.end(temporary) }
                 let made = try below { () throws(Errno) in try directory.createOwnFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
                     var moment = try content.reencrypt(into: made, class: wanted, explicit: explicit) { now in
@@ -308,7 +308,7 @@ extension Volume {
                             // Comes before the test: a change of metadata after it then learns that it came too late.
                             node.state.withLock { $0.isBeingReplaced = true }
                             defer { node.state.withLock { $0.isBeingReplaced = false } }
-                            let isDone = try replacing { () throws(VolumeError) in
+                            let isDone = try copies.replacing { () throws(VolumeError) in
                                 try content.replace(unchangedSince: moment) { () throws(VolumeError) in
                                     // The file may have been written, linked, moved or removed meanwhile, even if no
                                     // writer has it open now.

@@ -1,48 +1,10 @@
-// The moment in which the new copy of a file takes the file's name, and the changes of names beside it.
+// Refuses changes of metadata that come after a new copy has taken the inode's place.
 
 internal import BackingStore
 internal import HostSystem
 internal import KeyFiles
 
 extension Volume {
-    /// Runs the test of a name and the rename of a new copy over it, while no name changes. Else a save that renames a file over
-    /// it in this moment would be lost, or a file that is removed would come back.
-    func replacing<Result>(_ body: () throws(VolumeError) -> Result) throws(VolumeError) -> Result {
-        try copies.withWriteLock { (count) throws(VolumeError) in
-            let result = try body()
-            count += 1
-            return result
-        }
-    }
-
-    /// Runs `body`, which looks at names and changes one of them by `changing`, with the number of copies so far. Runs it again
-    /// if a copy has taken one of the names in between.
-    func retryingAfterCopies<Result>(
-        _ body: (UInt64) throws(VolumeError) -> Result
-    ) throws(VolumeError) -> Result {
-        for _ in 0..<16 {
-            do throws(VolumeError) {
-                return try body(copies.withReadLock { $0 })
-            } catch {
-                guard error == .refused(.EAGAIN) else { throw error }
-            }
-        }
-        throw .refused(.EBUSY)
-    }
-
-    /// Runs the call to the store that changes names. No copy takes a name meanwhile. The lock is held for this call alone.
-    /// - Parameters:
-    ///   - number: the number of copies before the names were looked at.
-    ///   - isSame: whether they still belong to the same objects. Asked if there was a copy since.
-    func changing(
-        since number: UInt64, isSame: () throws(VolumeError) -> Bool, _ body: () throws(Errno) -> Void
-    ) throws(VolumeError) {
-        try copies.withReadLock { (count) throws(VolumeError) in
-            if count != number, !(try isSame()) { throw .refused(.EAGAIN) }
-            try below(body)
-        }
-    }
-
     /// Throws `.stale` if a copy has taken the inode's place: what is changed here would be lost. The kernel then looks the name
     /// up again and repeats a call by path; a call by an open handle fails. Called before a change of metadata.
     func requireCurrent(_ node: Node) throws(VolumeError) {

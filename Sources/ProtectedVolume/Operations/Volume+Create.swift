@@ -218,12 +218,12 @@ extension Volume {
         }
         // A page 0 that waits is written before the file gets a second name.
         if let content = node.state.withLock({ $0.content }) { try content.flushHeader() }
-        let copies = copies.withReadLock { $0 }
+        let number = copies.number
         try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try reach(node) { (source, sourceName, status) throws(VolumeError) in
                 try whileMovingFormer(sourceName, status, in: source) { () throws(VolumeError) in
                     do throws(VolumeError) {
-                        try changing(since: copies) { () throws(VolumeError) in
+                        try copies.changing(since: number) { () throws(VolumeError) in
                             try isSame(sourceName, in: source, status)
                         } _: { () throws(Errno) in
                             try directory.linking(encoded.entry, to: status) { () throws(Errno) in

@@ -166,6 +166,11 @@ extension Volume {
         try recordForCreating(in: node).directoryID
     }
 
+    /// Runs calls to the store; their errors are the store's.
+    package func below<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {
+        do throws(Errno) { return try body() } catch { throw .store(error) }
+    }
+
     /// Makes new links in a directory durable, if the store may reorder them. After a crash an existing directory must
     /// not have an empty or missing record.
     package func syncNewLinks(in directory: BackingDirectory) throws(Errno) {

@@ -13,13 +13,13 @@ extension Volume {
         try requireWritable()
         try requireChangeable(parent)
         defer { noteChange(parent) }
-        return try retryingAfterCopies { (copies) throws(VolumeError) in
-            try unlinkEntry(name, in: parent, copies: copies)
+        return try copies.retrying { (number) throws(VolumeError) in
+            try unlinkEntry(name, in: parent, copies: number)
         }
     }
 
     private func unlinkEntry(
-        _ name: Span<UInt8>, in parent: Node, copies: UInt64
+        _ name: Span<UInt8>, in parent: Node, copies number: UInt64
     ) throws(VolumeError) -> Node? {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
@@ -33,7 +33,7 @@ extension Volume {
         }
         let owner = overflowOwner(entry, status, in: directory)
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
-            try changing(since: copies) { () throws(VolumeError) in
+            try copies.changing(since: number) { () throws(VolumeError) in
                 try isSame(entry, in: directory, status)
             } _: { () throws(Errno) in
                 try directory.removing(entry) { () throws(Errno) in try directory.unlink(entry) }

@@ -40,15 +40,15 @@ extension Volume {
         caller: Caller? = nil
     ) throws(VolumeError) -> (moved: Node?, target: Node?) {
         try requireWritable()
-        return try retryingAfterCopies { (copies) throws(VolumeError) in
+        return try copies.retrying { (number) throws(VolumeError) in
             try renameEntry(
-                name, in: parent, to: newName, in: newParent, mode: mode, caller: caller, copies: copies)
+                name, in: parent, to: newName, in: newParent, mode: mode, caller: caller, copies: number)
         }
     }
 
     private func renameEntry(
         _ name: Span<UInt8>, in parent: Node, to newName: Span<UInt8>, in newParent: Node, mode: RenameMode,
-        caller: Caller?, copies: UInt64
+        caller: Caller?, copies number: UInt64
     ) throws(VolumeError) -> (moved: Node?, target: Node?) {
         let newID = try idForCreating(in: newParent)
         defer {
@@ -69,7 +69,7 @@ extension Volume {
         rememberFamily(newName, in: newParent)
         let move = ResolvedRename(
             parent: parent, directory: directory, source: source, newParent: newParent, newDirectory: newDirectory,
-            name: encoded, status: status, target: target, copies: copies)
+            name: encoded, status: status, target: target, copies: number)
         switch mode {
         case .exchange: try exchange(move)
         case .noReplace, .whiteoutNoReplace:
@@ -197,7 +197,7 @@ extension Volume {
     private func call(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
         handles.noteName()
         defer { handles.noteName() }
-        try changing(since: move.copies) { () throws(VolumeError) in
+        try copies.changing(since: move.copies) { () throws(VolumeError) in
             guard try isSame(move.source.name.entry, in: move.directory, move.status) else { return false }
             return try isSame(move.name.entry, in: move.newDirectory, move.target)
         } _: { () throws(Errno) in

@@ -5,7 +5,7 @@ internal import CLibrary
 package import FileContents
 package import KeyFiles
 package import Keybag
-package import HostSystem
+internal import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 
@@ -66,10 +66,8 @@ package final class Volume: Sendable {
     package let rootDirectory: BackingDirectory
     /// Held exclusively while a directory moves. A walk that has failed can wait for it and try again.
     let moving = RWLock(())
-    /// How many files have got a new copy. Held exclusively while a copy takes its name, and shared while a name changes.
-    let copies = RWLock<UInt64>(0)
-    /// The temporary names of copies that are being made.
-    package let unfinishedCopies = Lock<Set<EntryName>>([])
+    /// The new copies of files that are made, and that have taken their names.
+    package let copies = Copies()
     /// Locks for changes of encrypted attributes.
     let attributeStripes = Stripes()
     /// The nodes with open content, for a lock.
@@ -244,11 +242,6 @@ package final class Volume: Sendable {
     }
 
     // MARK: helpers
-
-    /// Runs calls to the store; their errors are the store's.
-    package func below<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {
-        do throws(Errno) { return try body() } catch { throw .store(error) }
-    }
 
     /// Throws EROFS in a mount that is read-only.
     package func requireWritable() throws(VolumeError) {

@@ -41,21 +41,21 @@ struct ReencryptionTests {
 
     /// A change of names that has looked at a name before a copy took it looks again.
     @Test(arguments: [(false, 2), (true, 1)]) func aChangeLooksAgainAfterACopy(_ isSame: Bool, _ wanted: Int) throws {
-        let volume = try TestVolume().volume
+        let copies = try TestVolume().volume.copies
         var (looks, calls) = (0, 0)
-        try volume.retryingAfterCopies { (copies) throws(VolumeError) in
+        try copies.retrying { (number) throws(VolumeError) in
             looks += 1
-            if looks == 1 { try volume.replacing {} }
-            try volume.changing(since: copies, isSame: { isSame }, { calls += 1 })
+            if looks == 1 { try copies.replacing {} }
+            try copies.changing(since: number, isSame: { isSame }, { calls += 1 })
         }
         #expect(looks == wanted)
         #expect(calls == 1)
         // It does not go on for ever.
         guard !isSame else { return }
         #expect(throws: VolumeError.refused(.EBUSY)) {
-            try volume.retryingAfterCopies { (copies) throws(VolumeError) in
-                try volume.replacing {}
-                try volume.changing(since: copies, isSame: { false }, {})
+            try copies.retrying { (number) throws(VolumeError) in
+                try copies.replacing {}
+                try copies.changing(since: number, isSame: { false }, {})
             }
         }
     }
