@@ -170,11 +170,11 @@ package final class Volume: Sendable {
         directories = DirectoryCache(capacity: limit)
         pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
-        unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes()
         nodes = NodeTable(
             root: Node(
                 number: .root, serial: 0, kind: .directory, key: InodeKey(status), place: nil,
                 nodesWithCachedPages: NodesWithCachedPages()))
+        unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes(of: nodes)
         // The volume was mounted with a passphrase or without device key, so no unlock will follow.
         if keys.state == .unlocked { takeLateRecords() }
     }

@@ -1,48 +1,9 @@
-// What a mount has changed and not synced, on stores whose syncfs(2) makes nothing durable.
+// Makes changes durable: for fsync(2), and at an unmount where syncfs(2) of the store makes nothing durable.
 
 internal import BackingStore
 internal import FileContents
 internal import HostSystem
 package import KeyFiles
-
-/// The files and directories that were changed and not synced since. Thread-safe. Bounded: `Volume` syncs them when
-/// there are too many.
-///
-/// Each node in here is held, so that its place follows renames. A file that is open is not dropped before it closes.
-final class UnsyncedNodes: Sendable {
-    /// The number of nodes at which they are synced, about 5 MiB.
-    static let most = 8192
-
-    private struct Contents {
-        var nodes: [UInt64: Node] = [:]
-        var isSettling = false
-    }
-
-    private let contents = Lock(Contents())
-
-    /// - Returns: whether the node was not in here.
-    func insert(_ node: Node) -> Bool { contents.withLock { $0.nodes.updateValue(node, forKey: node.number) == nil } }
-
-    /// Whether the caller must settle, as only one thread does at a time.
-    func beginSettling() -> Bool {
-        contents.withLock { contents in
-            guard contents.nodes.count > Self.most, !contents.isSettling else { return false }
-            contents.isSettling = true
-            return true
-        }
-    }
-
-    func endSettling() { contents.withLock { $0.isSettling = false } }
-
-    /// Takes out the nodes that fit.
-    func take(_ fits: (Node) -> Bool) -> [Node] {
-        contents.withLock { contents in
-            let taken = contents.nodes.values.filter(fits)
-            for node in taken { contents.nodes[node.number] = nil }
-            return taken
-        }
-    }
-}
 
 extension Volume {
     /// Syncs a file, for fsync(2). Syncs records and companions on its path once, then the file.
@@ -77,12 +38,14 @@ extension Volume {
     func noteChange(_ node: Node) {
         content(of: node)?.forgetAccessLook()
         guard let unsynced, node.kind == .file || node.kind == .directory else { return }
-        nodes.hold(node)
-        if !unsynced.insert(node) { nodes.unhold(node) }
+        unsynced.insert(node)
         guard unsynced.beginSettling() else { return }
-        let closed = unsynced.take { node in node.state.withLock { $0.content == nil } }
         // Crash damage must stay tolerated in what could not be synced. No caller can receive the error.
-        do throws(VolumeError) { try synchronize(taken: closed) } catch { content.epochs.keepOpen() }
+        do throws(VolumeError) {
+            try unsynced.synchronize(where: { $0.state.withLock { $0.content == nil } }) { (node) throws(VolumeError) in
+                try synchronizeInStore(node)
+            }
+        } catch { content.epochs.keepOpen() }
         unsynced.endSettling()
     }
 
@@ -90,17 +53,7 @@ extension Volume {
     ///
     /// - Throws: the store's first error; the rest is synced nevertheless.
     package func synchronizeChanges() throws(VolumeError) {
-        guard let unsynced else { return }
-        try synchronize(taken: unsynced.take { _ in true })
-    }
-
-    private func synchronize(taken nodes: [Node]) throws(VolumeError) {
-        var failure: VolumeError?
-        for node in nodes {
-            do throws(VolumeError) { try synchronizeInStore(node) } catch { failure = failure ?? error }
-            self.nodes.unhold(node)
-        }
-        if let failure { throw failure }
+        try unsynced?.synchronize { (node) throws(VolumeError) in try synchronizeInStore(node) }
     }
 
     private func synchronizeInStore(_ node: Node) throws(VolumeError) {
