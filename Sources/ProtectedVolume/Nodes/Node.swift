@@ -43,16 +43,6 @@ package struct Place: Sendable, Hashable {
     }
 }
 
-/// An entry that was reported to the log.
-struct ReportedName: Hashable, Sendable {
-    var directory: UInt64
-    var name: EntryName
-}
-
-extension Place {
-    var reportedName: ReportedName { ReportedName(directory: parent.inode, name: name) }
-}
-
 /// One object of a volume. Each inode has one node, however many names it has.
 ///
 /// Holds no descriptor unless its last name is gone. Identity never changes; everything else is guarded by `state`.

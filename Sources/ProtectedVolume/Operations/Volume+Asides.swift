@@ -32,7 +32,7 @@ extension Volume {
             }
             keep(asides.filter { $0.name != aside.name }, of: place.parent, try? parent.status())
             node.directory?.setNeedsSync()
-            report(.restoredRecord(directoryInode: node.inode))
+            notices.tell(.restoredRecord(directoryInode: node.inode))
             return aside.record
         }
     }

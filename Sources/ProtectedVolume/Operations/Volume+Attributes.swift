@@ -127,7 +127,7 @@ extension Volume {
             if let plain = names.decodeAttribute(name, of: attributes.id) {
                 if !plain.span.equals(AttributeName.record) { result.append(plain) }
             } else {
-                report(.damaged(.attribute, inode: node.inode))
+                notices.tell(.damaged(.attribute, inode: node.inode))
             }
         }
         do throws(VolumeError) {

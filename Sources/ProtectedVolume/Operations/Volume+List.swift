@@ -130,20 +130,12 @@ extension Volume {
         directory.touchAccessTime()
     }
 
-    /// Reports a name once per mount, up to a limit.
-    private func tellUndecryptable(_ name: EntryName, in parent: Node) {
-        let isNews = reportedNames.withLock {
-            $0.count < Self.mostReportedNames && $0.insert(Place(parent: parent, name: name).reportedName).inserted
-        }
-        if isNews { report(.undecryptable(directoryInode: parent.inode, backingName: Array(name.bytes))) }
-    }
-
     /// Passes one entry on; true if the listing continues.
     private func hand(
         _ found: DirectoryEntry, _ held: HeldEntry, of parent: Node, _ directory: BackingDirectory,
         _ attributes: ListedAttributes, to body: (ListedEntry) -> Bool
     ) throws(VolumeError) -> Bool {
-        if held.isUndecryptable { tellUndecryptable(found.name, in: parent) }
+        if held.isUndecryptable { notices.tellUndecryptable(found.name, in: parent) }
         var entry: Entry?
         let kind = NodeKind(found.kind)
         let isWanted =

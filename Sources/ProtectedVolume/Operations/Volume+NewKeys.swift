@@ -16,16 +16,7 @@ extension Volume {
             )
         }
         if isAllowed, canWrap { return }
-        if isAllowed, protectionClass == .completeUnlessOpen { tellUnproven() }
+        if isAllowed, protectionClass == .completeUnlessOpen { notices.tellUnprovenKey() }
         throw .locked(protectionClass)
-    }
-
-    /// Class B allows new files in every state, with one exception.
-    private func tellUnproven() {
-        let isFirst = hasReportedUnprovenKey.withLock { hasReported in
-            defer { hasReported = true }
-            return !hasReported
-        }
-        if isFirst { report(.unprovenPublicKey) }
     }
 }

@@ -100,7 +100,7 @@ extension Volume {
                 contents.record = .missing
                 return true
             }
-            if isNews { report(.missingRecord(directoryInode: node.inode)) }
+            if isNews { notices.tell(.missingRecord(directoryInode: node.inode)) }
         }
         return found
     }
@@ -123,11 +123,9 @@ extension Volume {
         return record
     }
 
-    /// Reports this once per mount, although each lookup reads a damaged record again.
     private func damagedRecord(_ node: Node) -> VolumeError {
-        let name = ReportedName(directory: node.inode, name: BackingName.record)
-        let isNews = reportedNames.withLock { $0.count < Self.mostReportedNames && $0.insert(name).inserted }
-        return isNews ? damaged(.record, node) : .damaged(.record)
+        notices.tellDamagedRecord(of: node)
+        return .damaged(.record)
     }
 
     /// Whether the names in a directory verify under the record's ID. An empty directory fits any ID.

@@ -9,27 +9,6 @@ internal import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 
-/// An event of a volume, for the log.
-package enum VolumeNotice: Sendable {
-    /// Crash damage in a file was tolerated.
-    case crashEvidence(CrashEvidence)
-    /// A backing entry does not decrypt.
-    case undecryptable(directoryInode: UInt64, backingName: [UInt8])
-    /// A directory has no record. Nothing can be created in it, and its names are not verified.
-    case missingRecord(directoryInode: UInt64)
-    /// A record that a crash had left set aside was restored.
-    case restoredRecord(directoryInode: UInt64)
-    /// A stored object failed its check.
-    case damaged(Damage, inode: UInt64)
-    /// A newer version has made an object, so a request was refused. Reported once for each object, up to a limit.
-    case newer(Damage, inode: UInt64)
-    /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made. Reported
-    /// once.
-    case unprovenPublicKey
-    /// An event of a lock's late records.
-    case late(number: UInt64, LateNotice)
-}
-
 /// The result of a lookup: an object and its attributes. One more lookup is counted on the node.
 package struct Entry: Sendable {
     /// The object.
@@ -76,23 +55,15 @@ package final class Volume: Sendable {
     let trueSizes = TrueSizes()
     /// The directories of the store's inodes, for file handles.
     let handles: HandleIndex
-    /// The undecryptable entries that were reported.
-    let reportedNames = Lock<Set<ReportedName>>([])
     /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.
     let shownNames = Lock(RecentListings<ShownNames>(room: ShownNames.most))
     /// The records that were found set aside in directories.
     let recordsAside = Lock(RecentListings<[RecordAside]>(room: RecordAside.mostKept))
-    /// The limit of names remembered there. Further names are not reported.
-    static let mostReportedNames = 4096
     /// The limit of directories on a path from the root. A longer path is a circle.
     static let deepestDirectory = 1 << 20
-    /// The newer objects that were reported.
-    let newerObjects: NewerObjects
-    /// Whether `unprovenPublicKey` was reported.
-    let hasReportedUnprovenKey = Lock(false)
     /// Whether new objects get the caller as owner. Only root can do that.
     let givesOwnership = Credentials.isRoot
-    let report: @Sendable (VolumeNotice) -> Void
+    let notices: Notices
     /// Is told of each directory whose names became others in the store.
     let renewalHandler = Lock<(@Sendable (Node) -> Void)?>(nil)
     /// The writes that came after a lock.
@@ -147,22 +118,22 @@ package final class Volume: Sendable {
         do throws(Errno) { status = try directory.status() } catch { throw .store(error) }
         self.keys = keys
         self.options = options
-        self.report = report
+        let notices = Notices(report: report)
+        self.notices = notices
         rootDirectory = directory
         let reserved: BackingDirectory
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
         late = LateRecords(root: reserved, states: states, keys: keys, isShared: options.isShared) {
-            report(.late(number: $0, $1))
+            notices.tell(.late(number: $0, $1))
         }
         names = NameCipher(keys: keys.metadata)
         overflow = OverflowObjects(root: reserved, keys: keys.metadata) { (id) throws(VolumeError) in
             try epochs.begin()
             try epochs.changed.cover(ChangedFiles.entry(of: id))
         }
-        newerObjects = NewerObjects(report: report)
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,
-            report: { report(.crashEvidence($0)) }, reportNewer: newerObjects.report)
+            report: { notices.tell(.crashEvidence($0)) }, reportNewer: { notices.tellNewer($0, inode: $1) })
         expectedChanges = ExpectedChanges(of: epochs.changed)
         handles = HandleIndex(of: directory, inode: InodeKey(status).inode, isShared: options.isShared)
         // Uses at most a quarter of the process's descriptors.
@@ -250,13 +221,13 @@ package final class Volume: Sendable {
 
     /// Reports damage and returns the error to throw.
     func damaged(_ damage: Damage, _ node: Node) -> VolumeError {
-        report(.damaged(damage, inode: node.inode))
+        notices.tell(.damaged(damage, inode: node.inode))
         return .damaged(damage)
     }
 
     /// Reports an object that a newer version has made, and returns the error to throw.
     func newer(_ object: Damage, inode: UInt64) -> VolumeError {
-        newerObjects.report(object, inode)
+        notices.tellNewer(object, inode: inode)
         return .newer(object)
     }
 }
