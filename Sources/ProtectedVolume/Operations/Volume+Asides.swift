@@ -47,7 +47,7 @@ extension Volume {
     /// The records that are set aside in `node`, of which many directories below may ask one after the other.
     private func asides(in node: Node, _ directory: BackingDirectory) throws(VolumeError) -> [RecordAside] {
         let status = try below { () throws(Errno) in try directory.status() }
-        if let known = recordsAside.withLock({ $0.content(of: node.serial, ChangeStamp(status)) }) { return known }
+        if let known = recordsAside.content(of: node.serial, ChangeStamp(status)) { return known }
         let asides = try below { () throws(Errno) in try names.recordsAside(in: directory) }
         keep(asides, of: node, status)
         return asides
@@ -56,7 +56,7 @@ extension Volume {
     /// - Parameter status: the directory's, from before the listing, or after our own change.
     private func keep(_ asides: [RecordAside], of node: Node, _ status: Status?) {
         guard let status else { return }
-        recordsAside.withLock { $0.keep(asides, of: node.serial, ChangeStamp(status), weight: asides.count + 1) }
+        recordsAside.keep(asides, of: node.serial, ChangeStamp(status), weight: asides.count + 1)
     }
 
     /// The ID of a directory, for what is set aside in it.

@@ -109,17 +109,15 @@ extension Volume {
     private func shownEntry(
         _ name: [UInt8], in parent: Node, _ directory: BackingDirectory, _ shown: (EntryName) -> [UInt8]?
     ) throws(VolumeError) -> EntryName? {
-        if let entry = shownNames.withLock({ $0.content(of: parent.serial)?.entry(name) }), shown(entry) == name,
+        if let entry = shownNames.content(of: parent.serial)?.entry(name), shown(entry) == name,
             try status(of: entry, in: directory) != nil
         {
             return entry
         }
         let stamp = ChangeStamp(try below { () throws(Errno) in try directory.status() })
-        let isMissing = shownNames.withLock { listings in
-            guard let names = listings.content(of: parent.serial, stamp) else { return false }
-            return names.isWhole && names.entry(name) == nil
+        if let names = shownNames.content(of: parent.serial, stamp), names.isWhole, names.entry(name) == nil {
+            return nil
         }
-        if isMissing { return nil }
         var names = ShownNames()
         var result: EntryName?
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
@@ -127,7 +125,7 @@ extension Volume {
             names.add(shown, entry.name)
             if shown == name { result = entry.name }
         }
-        shownNames.withLock { $0.keep(names, of: parent.serial, stamp, weight: names.count + 1) }
+        shownNames.keep(names, of: parent.serial, stamp, weight: names.count + 1)
         return result
     }
 

@@ -56,9 +56,9 @@ package final class Volume: Sendable {
     /// The directories of the store's inodes, for file handles.
     let handles: HandleIndex
     /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.
-    let shownNames = Lock(RecentListings<ShownNames>(room: ShownNames.most))
+    let shownNames = RecentListings<ShownNames>(room: ShownNames.most)
     /// The records that were found set aside in directories.
-    let recordsAside = Lock(RecentListings<[RecordAside]>(room: RecordAside.mostKept))
+    let recordsAside = RecentListings<[RecordAside]>(room: RecordAside.mostKept)
     /// The limit of directories on a path from the root. A longer path is a circle.
     static let deepestDirectory = 1 << 20
     /// Whether new objects get the caller as owner. Only root can do that.
