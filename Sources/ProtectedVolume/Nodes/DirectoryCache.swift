@@ -1,9 +1,13 @@
-// A bounded cache of open backing directories, so that a tree of any size needs few descriptors.
+// Finds the backing directories of nodes, and keeps some open: a bounded cache, so that a tree of any size needs few descriptors.
 
 internal import BackingStore
 internal import HostSystem
+internal import KeyFiles
 
-/// Open directories by their nodes' serial numbers; the least recently used go first.
+/// Open directories by their nodes' serial numbers; the least recently used go first. Thread-safe.
+///
+/// Its lock guards the cache, and is held for a look only. The lock of moves is held exclusively while a directory moves, across
+/// calls to the store. Nobody holds it shared for longer than to wait for that.
 final class DirectoryCache: Sendable {
     private struct Slot {
         let directory: BackingDirectory
@@ -15,15 +19,89 @@ final class DirectoryCache: Sendable {
         var clock: UInt64 = 0
     }
 
+    /// The limit of directories on a path from the root. A longer path is a circle.
+    static let deepest = 1 << 20
+
     private let contents = Lock(Contents())
-    let capacity: Int
+    private let moves = RWLock(())
+    private let capacity: Int
+    private let rootNode: Node
+    /// The volume's directory in the store.
+    let root: BackingDirectory
 
     /// - Parameter capacity: descriptors that the cache may hold.
-    init(capacity: Int) {
+    init(root: BackingDirectory, of node: Node, capacity: Int) {
+        (self.root, rootNode) = (root, node)
         self.capacity = max(capacity, 4)
     }
 
-    func directory(_ serial: UInt64) -> BackingDirectory? {
+    // MARK: finding
+
+    /// The backing directory of a directory's node.
+    func directory(of node: Node) throws(VolumeError) -> BackingDirectory {
+        if node === rootNode { return root }
+        if let directory = cached(node.serial) { return directory }
+        guard node.kind == .directory else { throw .refused(.ENOTDIR) }
+        for attempt in 0..<3 {
+            do throws(VolumeError) {
+                return try walk(to: node)
+            } catch {
+                switch error {
+                // If files hold all descriptors, the program gets this error.
+                case .store(.EMFILE) where attempt < 2, .store(.ENFILE) where attempt < 2: removeAll()
+                case .stale where attempt < 2: waitForMoves()
+                default: throw error
+                }
+            }
+        }
+        throw .stale
+    }
+
+    /// Opens the directories from the nearest open one down to `node`.
+    private func walk(to node: Node) throws(VolumeError) -> BackingDirectory {
+        var chain: [(Node, EntryName)] = []
+        var current = node
+        var directory: BackingDirectory?
+        while directory == nil {
+            guard let place = current.state.withLock({ $0.place }), chain.count < Self.deepest else { throw .stale }
+            chain.append((current, place.name))
+            current = place.parent
+            directory = current === rootNode ? root : cached(current.serial)
+        }
+        var opened = directory ?? root
+        for (node, name) in chain.reversed() {
+            opened = try subdirectory(of: opened, name)
+            let status: Status
+            do throws(Errno) { status = try opened.status() } catch { throw .store(error) }
+            guard InodeKey(status) == node.key else { throw .stale }
+            insert(opened, for: node.serial)
+        }
+        return opened
+    }
+
+    private func subdirectory(of directory: BackingDirectory, _ name: EntryName) throws(VolumeError) -> BackingDirectory
+    {
+        do throws(Errno) {
+            return try directory.openDirectory(name)
+        } catch {
+            switch error {
+            case .ENOENT, .ENOTDIR, .ELOOP, .EXDEV: throw .stale
+            default: throw .store(error)
+            }
+        }
+    }
+
+    /// Makes walks that fail during the move of a directory wait until its node has its new place.
+    func moving(_ move: () throws(VolumeError) -> Void) throws(VolumeError) {
+        try moves.withWriteLock { (_) throws(VolumeError) in try move() }
+    }
+
+    /// Waits for the move of a directory. A walk that has failed can then be tried again.
+    func waitForMoves() { moves.withReadLock { _ in } }
+
+    // MARK: the cache
+
+    private func cached(_ serial: UInt64) -> BackingDirectory? {
         contents.withLock { contents in
             contents.clock += 1
             // Taken out and put back, because a change in place allocates.
@@ -69,6 +147,4 @@ final class DirectoryCache: Sendable {
         }
         _ = removed
     }
-
-    var count: Int { contents.withLock { $0.slots.count } }
 }

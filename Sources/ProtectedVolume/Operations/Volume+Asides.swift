@@ -68,7 +68,7 @@ extension Volume {
         if let known = knownID(parent) { return known }
         var unread: [Node] = []
         var current = parent
-        while current !== root, current.isRecordUnread, unread.count < Self.deepestDirectory {
+        while current !== root, current.isRecordUnread, unread.count < DirectoryCache.deepest {
             unread.append(current)
             guard let above = current.state.withLock({ $0.place })?.parent else { break }
             current = above

@@ -9,56 +9,7 @@ internal import VolumeFormat
 extension Volume {
     /// The backing directory of a directory's node.
     package func directory(_ node: Node) throws(VolumeError) -> BackingDirectory {
-        if node === root { return rootDirectory }
-        if let directory = directories.directory(node.serial) { return directory }
-        guard node.kind == .directory else { throw .refused(.ENOTDIR) }
-        for attempt in 0..<3 {
-            do throws(VolumeError) {
-                return try walk(to: node)
-            } catch {
-                switch error {
-                // If files hold all descriptors, the program gets this error.
-                case .store(.EMFILE) where attempt < 2, .store(.ENFILE) where attempt < 2: directories.removeAll()
-                case .stale where attempt < 2: moving.withReadLock { _ in }
-                default: throw error
-                }
-            }
-        }
-        throw .stale
-    }
-
-    /// Opens the directories from the nearest open one down to `node`.
-    private func walk(to node: Node) throws(VolumeError) -> BackingDirectory {
-        var chain: [(Node, EntryName)] = []
-        var current = node
-        var directory: BackingDirectory?
-        while directory == nil {
-            guard let place = current.state.withLock({ $0.place }), chain.count < Self.deepestDirectory else {
-                throw .stale
-            }
-            chain.append((current, place.name))
-            current = place.parent
-            directory = current === root ? rootDirectory : directories.directory(current.serial)
-        }
-        var opened = directory ?? rootDirectory
-        for (node, name) in chain.reversed() {
-            opened = try subdirectory(of: opened, name)
-            guard try InodeKey(below { () throws(Errno) in try opened.status() }) == node.key else { throw .stale }
-            directories.insert(opened, for: node.serial)
-        }
-        return opened
-    }
-
-    private func subdirectory(of directory: BackingDirectory, _ name: EntryName) throws(VolumeError) -> BackingDirectory
-    {
-        do throws(Errno) {
-            return try directory.openDirectory(name)
-        } catch {
-            switch error {
-            case .ENOENT, .ENOTDIR, .ELOOP, .EXDEV: throw .stale
-            default: throw .store(error)
-            }
-        }
+        try directories.directory(of: node)
     }
 
     /// Runs `body` with the directory and backing name of a node, after checking that the object there is the node's.
@@ -73,7 +24,7 @@ extension Volume {
                 return try body(found, place.name, status)
             }
             // A directory of the path or this name was moved, or the store was changed from outside.
-            moving.withReadLock { _ in }
+            directories.waitForMoves()
             attempts += 1
             let isSame = node.state.withLock { $0.place == place }
             if isSame, attempts > 1, !nodes.forgetPlace(place, of: node) { break }

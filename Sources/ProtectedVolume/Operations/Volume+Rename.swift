@@ -229,7 +229,7 @@ extension Volume {
     private func whileMoving(_ isMoving: Bool, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
         guard isMoving else { return try body() }
         try keys.movingHeaders { () throws(VolumeError) in
-            try moving.withWriteLock { (_) throws(VolumeError) in try body() }
+            try directories.moving(body)
         }
     }
 

@@ -51,7 +51,7 @@ extension Volume {
         }
         guard hasOtherID else { return false }
         node.state.withLock { $0.attributes.changed() }
-        renewalHandler.withLock { $0 }?(node)
+        tellRenewed(node)
         return true
     }
 
@@ -73,12 +73,6 @@ extension Volume {
             guard case .damaged = error else { throw error }
             return nil
         }
-    }
-
-    /// Sets a function that is told of each directory whose names became others, because another program has replaced its
-    /// record. It is called from any thread that uses the directory, and must be quick.
-    package func whenRenewed(_ body: @escaping @Sendable (Node) -> Void) {
-        renewalHandler.withLock { $0 = body }
     }
 
     /// The directory of a node and its name there, as programs see it; nil for the root, and if it has no name.

@@ -108,7 +108,7 @@ extension Volume {
         var components: [[UInt8]] = []
         var current = node
         while current !== root {
-            guard let place = current.state.withLock({ $0.place }), components.count < Self.deepestDirectory,
+            guard let place = current.state.withLock({ $0.place }), components.count < DirectoryCache.deepest,
                 let id = try? directoryID(place.parent), let directory = try? directory(place.parent)
             else { return nil }
             guard case .name(let name) = decode(place.name, in: directory, id) else { return nil }

@@ -25,6 +25,8 @@ package final class Volume: Sendable {
     package let options: VolumeOptions
     /// The volume's root.
     package var root: Node { nodes.root }
+    /// The volume's directory in the store.
+    package var rootDirectory: BackingDirectory { directories.root }
     /// The state that open files share.
     package let content: ContentContext
 
@@ -41,10 +43,6 @@ package final class Volume: Sendable {
     let expectedChanges: ExpectedChanges
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
-    /// The volume's directory in the store.
-    package let rootDirectory: BackingDirectory
-    /// Held exclusively while a directory moves. A walk that has failed can wait for it and try again.
-    let moving = RWLock(())
     /// The new copies of files that are made, and that have taken their names.
     package let copies = Copies()
     /// Locks for changes of encrypted attributes.
@@ -59,13 +57,11 @@ package final class Volume: Sendable {
     let shownNames = RecentListings<ShownNames>(room: ShownNames.most)
     /// The records that were found set aside in directories.
     let recordsAside = RecentListings<[RecordAside]>(room: RecordAside.mostKept)
-    /// The limit of directories on a path from the root. A longer path is a circle.
-    static let deepestDirectory = 1 << 20
     /// Whether new objects get the caller as owner. Only root can do that.
     let givesOwnership = Credentials.isRoot
     let notices: Notices
     /// Is told of each directory whose names became others in the store.
-    let renewalHandler = Lock<(@Sendable (Node) -> Void)?>(nil)
+    private let renewalHandler = Lock<(@Sendable (Node) -> Void)?>(nil)
     /// The writes that came after a lock.
     package let late: LateRecords
 
@@ -120,7 +116,6 @@ package final class Volume: Sendable {
         self.options = options
         let notices = Notices(report: report)
         self.notices = notices
-        rootDirectory = directory
         let reserved: BackingDirectory
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
         late = LateRecords(root: reserved, states: states, keys: keys, isShared: options.isShared) {
@@ -138,13 +133,14 @@ package final class Volume: Sendable {
         handles = HandleIndex(of: directory, inode: InodeKey(status).inode, isShared: options.isShared)
         // Uses at most a quarter of the process's descriptors.
         let limit = min(Self.descriptorLimit() / 4, 2048)
-        directories = DirectoryCache(capacity: limit)
-        pins = PinCount(limit: limit) { directory.isShort }
-        directory.whenShort { [directories] in directories.removeAll() }
         nodes = NodeTable(
             root: Node(
                 number: .root, serial: 0, kind: .directory, key: InodeKey(status), place: nil,
                 nodesWithCachedPages: NodesWithCachedPages()))
+        directories = DirectoryCache(root: directory, of: nodes.root, capacity: limit)
+        pins = PinCount(limit: limit) { directory.isShort }
+        // Weak, because the cache has the directory.
+        directory.whenShort { [weak directories] in directories?.removeAll() }
         unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes(of: nodes)
         // The volume was mounted with a passphrase or without device key, so no unlock will follow.
         if keys.state == .unlocked { takeLateRecords() }
@@ -186,6 +182,14 @@ package final class Volume: Sendable {
 
     /// The number of nodes that the kernel knows now.
     package var knownNodeCount: Int { nodes.count }
+
+    /// Sets a function that is told of each directory whose names became others, because another program has replaced its
+    /// record. It is called from any thread that uses the directory, and must be quick.
+    package func whenRenewed(_ body: @escaping @Sendable (Node) -> Void) {
+        renewalHandler.withLock { $0 = body }
+    }
+
+    func tellRenewed(_ node: Node) { renewalHandler.withLock { $0 }?(node) }
 
     // MARK: closing
 
