@@ -214,7 +214,7 @@ package enum Daemon {
     /// Checks now, and not at the first save, whether a writable mount can write.
     private static func checkWritable(_ access: CheckedVolume) throws(CommandFailure) {
         do throws(VolumeError) {
-            try Volume.tryStore(access.directory)
+            try NewVolume.tryStore(access.directory)
         } catch .store(.EROFS) {
             throw .init(.failure, "\(access.path): the backing file system is read-only; mount with -o ro")
         } catch .store(.EACCES) {

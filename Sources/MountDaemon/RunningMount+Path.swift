@@ -30,7 +30,7 @@ extension RunningMount {
 
     private func place(ofVisible path: HostPath, _ missing: Bool) throws(CommandFailure) -> NamedPlace {
         do throws(VolumeError) {
-            return try volume.place(ofVisible: path.components, missing: missing)
+            return try NamedPlace.find(visible: path.components, in: volume, missing: missing)
         } catch {
             throw Self.explain(error, entry.mountPoint.appending(bytes: path.bytes))
         }
@@ -42,7 +42,7 @@ extension RunningMount {
         do throws(VolumeError) {
             let entries = path.components.compactMap { EntryName($0) }
             guard entries.count == path.components.count else { throw .nameTooLong }
-            found = try volume.place(ofBacking: entries)
+            found = try NamedPlace.find(backing: entries, in: volume)
         } catch {
             throw Self.explain(error, shown)
         }

@@ -54,7 +54,7 @@ extension RunningMount {
             if let name = entries.last, ReservedName.kind(of: name.bytes.span) == .temporary {
                 return RenewalReport(isRenewed: try Leftovers.remove(entries, from: volume), bytes: 0)
             }
-            guard case .success(let place) = try volume.place(ofBacking: entries) else {
+            guard case .success(let place) = try NamedPlace.find(backing: entries, in: volume) else {
                 throw .notSupported
             }
             let isRenewed = try frontend.renewKey(place.visible) { copy, total in

@@ -79,7 +79,7 @@ package final class Inspector: Sendable {
 
     /// Both paths of an object of the store, or why it has none on a mount.
     package func place(of path: [EntryName]) throws(VolumeError) -> Result<NamedPlace, NamelessPlace> {
-        try volume.place(ofBacking: path)
+        try NamedPlace.find(backing: path, in: volume)
     }
 
     /// Looks at a regular file, and calls `begin`, then `report` with its pages in order, in runs of equal ones.

@@ -40,7 +40,7 @@ final class MountedVolume: Sendable {
             new.bag, device: try new.bag.open(deviceKey: device), isPublicKeyProven: true)
         _ = try ring.unlock(with: try new.keys.copy())
         let directory = try HostDirectory.open(path: backing)
-        try Volume.writeRootRecord(in: directory, keys: ring.metadata)
+        try NewVolume.writeRootRecord(in: directory, keys: ring.metadata)
         let states = MemoryStore()
         let store = StateFileStore(directory: states.root, volumeID: ring.volumeID)
         _ = try store.update { state in state = StateFile(pinning: new.bag, toleratesEverything: false) }

@@ -67,7 +67,7 @@ final class VolumeDriver {
         store.clearRecords(recording: false)
         states.clearRecords(recording: false)
         do {
-            try Volume.writeRootRecord(in: store.root, keys: ring.metadata)
+            try NewVolume.writeRootRecord(in: store.root, keys: ring.metadata)
             try StateFileStore(directory: states.root, volumeID: ring.volumeID).update { state in
                 state = StateFile(pinning: fixedKeybag, toleratesEverything: false)
             }

@@ -71,7 +71,7 @@ final class TamperLate: Sendable {
     private static func make(_ keys: TestKeys) throws -> Version {
         let (store, states) = (MemoryStore(), MemoryStore())
         let ring = try keys.ring()
-        try Volume.writeRootRecord(in: store.root, keys: ring.metadata)
+        try NewVolume.writeRootRecord(in: store.root, keys: ring.metadata)
         try StateFileStore(directory: states.root, volumeID: ring.volumeID).update { state in
             state = StateFile(pinning: keys.bag, toleratesEverything: false)
         }

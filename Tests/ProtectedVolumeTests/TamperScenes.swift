@@ -102,7 +102,7 @@ struct TamperScene: Sendable {
 
     private static func begin(_ keys: TestKeys, _ store: MemoryStore, _ states: MemoryStore) throws {
         let ring = try keys.ring()
-        try Volume.writeRootRecord(in: store.root, keys: ring.metadata)
+        try NewVolume.writeRootRecord(in: store.root, keys: ring.metadata)
         try StateFileStore(directory: states.root, volumeID: ring.volumeID).update { state in
             state = StateFile(pinning: keys.bag, toleratesEverything: false)
         }

@@ -25,8 +25,8 @@ import VolumeFormat
     /// The backing path of a visible one, after both directions agree.
     @discardableResult
     private func both(_ path: [[UInt8]]) throws -> NamedPlace {
-        let there = try it.volume.place(ofVisible: path)
-        let back = try it.volume.place(ofBacking: there.backing).get()
+        let there = try NamedPlace.find(visible: path, in: it.volume)
+        let back = try NamedPlace.find(backing: there.backing, in: it.volume).get()
         #expect(back.visible == path)
         #expect(back.backing == there.backing)
         #expect(back.kind == there.kind && back.standing == there.standing && back.companion == there.companion)
@@ -43,7 +43,7 @@ import VolumeFormat
         it.lock()
         #expect(try both(it.split("a/b/file")).backing == place.backing)
         let before = try it.mountAgain(it.directory, unlocked: false)
-        #expect(try before.volume.place(ofVisible: it.split("a/b/file")).backing == place.backing)
+        #expect(try NamedPlace.find(visible: it.split("a/b/file"), in: before.volume).backing == place.backing)
     }
 
     @Test func aNameOfAnyBytes() throws {
@@ -57,32 +57,35 @@ import VolumeFormat
         let place = try both([Array("a".utf8), Array(repeating: UInt8(ascii: "l"), count: 200)])
         let companion = try #require(place.companion)
         #expect(Array(companion.bytes) == Array(try #require(place.backing.last).bytes) + Array(".n".utf8))
-        let other = try it.volume.place(ofBacking: place.backing.dropLast() + [companion]).get()
+        let other = try NamedPlace.find(backing: place.backing.dropLast() + [companion], in: it.volume).get()
         #expect(other.visible == place.visible && other.backing == place.backing)
     }
 
     @Test func whatIsMissing() throws {
-        #expect(throws: VolumeError.noEntry) { try it.volume.place(ofVisible: it.split("a/none")) }
-        let place = try it.volume.place(ofVisible: it.split("a/none"), missing: true)
+        #expect(throws: VolumeError.noEntry) { try NamedPlace.find(visible: it.split("a/none"), in: it.volume) }
+        let place = try NamedPlace.find(visible: it.split("a/none"), in: it.volume, missing: true)
         #expect(place.kind == nil)
         // It is the place that the name then gets.
         try it.write("a/none")
-        #expect(try it.volume.place(ofVisible: it.split("a/none")).backing == place.backing)
+        #expect(try NamedPlace.find(visible: it.split("a/none"), in: it.volume).backing == place.backing)
         #expect(throws: VolumeError.noEntry) {
-            try it.volume.place(ofVisible: it.split("a/zero/none"), missing: true)
+            try NamedPlace.find(visible: it.split("a/zero/none"), in: it.volume, missing: true)
         }
-        #expect(throws: VolumeError.refused(.ENOTDIR)) { try it.volume.place(ofVisible: it.split("a/none/x")) }
+        #expect(throws: VolumeError.refused(.ENOTDIR)) {
+            try NamedPlace.find(visible: it.split("a/none/x"), in: it.volume)
+        }
         #expect(throws: VolumeError.nameTooLong) {
-            try it.volume.place(ofVisible: [Array(repeating: 65, count: 256)], missing: true)
+            try NamedPlace.find(visible: [Array(repeating: 65, count: 256)], in: it.volume, missing: true)
         }
         #expect(throws: VolumeError.noEntry) {
-            try it.volume.place(ofBacking: [#require(EntryName("lNY3UTxYzHZ_7354HlsTnpg"))]).get()
+            try NamedPlace.find(backing: [#require(EntryName("lNY3UTxYzHZ_7354HlsTnpg"))], in: it.volume).get()
         }
     }
 
     @Test func reservedAndForeignNames() throws {
         func kind(_ name: String) throws -> NamelessPlace? {
-            guard case .failure(let reason) = try it.volume.place(ofBacking: [#require(EntryName(name))]) else {
+            guard case .failure(let reason) = try NamedPlace.find(backing: [#require(EntryName(name))], in: it.volume)
+            else {
                 return nil
             }
             return reason
@@ -92,7 +95,7 @@ import VolumeFormat
         #expect(try kind(".protectfs.lost+found") == NamelessPlace(kind: .lostAndFound))
         let foreign = try #require(EntryName("foreign"))
         _ = try it.directory.createFile(foreign, mode: 0o600)
-        let place = try it.volume.place(ofBacking: [foreign]).get()
+        let place = try NamedPlace.find(backing: [foreign], in: it.volume).get()
         #expect(place.standing == .undecryptable)
         #expect(try both(place.visible).backing == [foreign])
     }
@@ -102,21 +105,23 @@ import VolumeFormat
         let again = try it.mountAgain(it.directory)
         let node = try again.node("a")
         let shown = try #require(try again.list(node).first { String(decoding: $0, as: UTF8.self).hasSuffix("-b") })
-        let place = try again.volume.place(ofVisible: [Array("a".utf8), shown, Array("file".utf8)])
+        let place = try NamedPlace.find(visible: [Array("a".utf8), shown, Array("file".utf8)], in: again.volume)
         #expect(place.standing == .unverified && place.kind == .file)
-        let back = try again.volume.place(ofBacking: place.backing).get()
+        let back = try NamedPlace.find(backing: place.backing, in: again.volume).get()
         #expect(back.visible == place.visible && back.standing == .unverified)
         // Where a name would be is not known without the directory's ID.
-        #expect(throws: VolumeError.noEntry) { try again.volume.place(ofVisible: again.split("a/c"), missing: true) }
+        #expect(throws: VolumeError.noEntry) {
+            try NamedPlace.find(visible: again.split("a/c"), in: again.volume, missing: true)
+        }
     }
 
     /// Lookups that are counted are taken back.
     @Test func nothingStaysKnown() throws {
         let before = try it.mountAgain(it.directory)
         let count = before.volume.knownNodeCount
-        let place = try before.volume.place(ofVisible: it.split("a/b/file"))
-        _ = try before.volume.place(ofBacking: place.backing)
-        _ = try? before.volume.place(ofVisible: it.split("a/b/none"))
+        let place = try NamedPlace.find(visible: it.split("a/b/file"), in: before.volume)
+        _ = try NamedPlace.find(backing: place.backing, in: before.volume)
+        _ = try? NamedPlace.find(visible: it.split("a/b/none"), in: before.volume)
         #expect(before.volume.knownNodeCount == count)
     }
 }

@@ -153,7 +153,7 @@ enum InitRun {
     }
 
     private static func tryStore(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
-        do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw ErrorMessages.volume(error, path) }
+        do throws(VolumeError) { try NewVolume.tryStore(directory) } catch { throw ErrorMessages.volume(error, path) }
     }
 
     /// Writes the root's record first and the keybag last, so that a directory with a keybag is a whole volume. The recovery
@@ -163,7 +163,7 @@ enum InitRun {
         _ arguments: Arguments
     ) throws(CommandFailure) {
         do throws(VolumeError) {
-            try Volume.writeRootRecord(in: directory, keys: try metadata(made, path))
+            try NewVolume.writeRootRecord(in: directory, keys: try metadata(made, path))
         } catch {
             throw ErrorMessages.volume(error, path)
         }
@@ -175,7 +175,7 @@ enum InitRun {
                 throw .init(error.code, "\(error.message); no volume was made, and the recovery code is not valid")
             }
         } catch {
-            try? Volume.removeRootRecord(in: directory)
+            try? NewVolume.removeRootRecord(in: directory)
             throw error
         }
     }

@@ -15,7 +15,7 @@ private let names = NameCipher(keys: ring.metadata)
 
 private func volume(_ store: MemoryStore) -> Volume {
     do {
-        try Volume.writeRootRecord(in: store.root, keys: ring.metadata)
+        try NewVolume.writeRootRecord(in: store.root, keys: ring.metadata)
         return try Volume(
             directory: store.root, keys: ring, epochs: EpochLog(endedBadly: [], tolerance: .nothing, record: .none()),
             options: VolumeOptions())

@@ -57,9 +57,9 @@ final class TestVolume: Sendable {
         // One keybag for all tests: the password hash is what takes time here.
         let keys = try TestKeys.shared.get()
         let states = MemoryStore()
-        try Volume.tryStore(directory)
+        try NewVolume.tryStore(directory)
         let ring = try keys.ring()
-        try Volume.writeRootRecord(in: directory, keys: ring.metadata)
+        try NewVolume.writeRootRecord(in: directory, keys: ring.metadata)
         try StateFileStore(directory: states.root, volumeID: ring.volumeID).update { state in
             state = StateFile(pinning: keys.bag, toleratesEverything: false)
         }

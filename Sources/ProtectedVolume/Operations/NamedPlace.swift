@@ -28,7 +28,7 @@ package struct NamedPlace: Sendable {
     /// The weakest proof that a name of the path has.
     package var standing = NameStanding.verified
 
-    fileprivate mutating func weaken(to other: NameStanding) {
+    private mutating func weaken(to other: NameStanding) {
         if other == .undecryptable || standing == .verified { standing = other }
     }
 }
@@ -39,24 +39,26 @@ package struct NamelessPlace: Error, Equatable, Sendable {
     package var kind: ReservedName.Kind
 }
 
-extension Volume {
+extension NamedPlace {
     /// Finds the backing entry of a path on the mount. Reads names and records only, so it works in every state.
     ///
     /// - Parameter missing: whether the last component may be missing. The result then says where it would be.
-    package func place(ofVisible path: [[UInt8]], missing: Bool = false) throws(VolumeError) -> NamedPlace {
+    package static func find(
+        visible path: [[UInt8]], in volume: Volume, missing: Bool = false
+    ) throws(VolumeError) -> NamedPlace {
         var place = NamedPlace()
-        var nodes = [root]
-        defer { for node in nodes.dropFirst() { forget(node, count: 1) } }
+        var nodes = [volume.root]
+        defer { for node in nodes.dropFirst() { volume.forget(node, count: 1) } }
         for (index, name) in path.enumerated() {
             let parent = nodes[nodes.count - 1]
-            let directory = try directory(parent)
-            let located = try locate(name, in: parent, directory)
+            let directory = try volume.directory(parent)
+            let located = try volume.locate(name, in: parent, directory)
             let isLast = index == path.count - 1
             place.visible.append(name)
             place.backing.append(located.name.entry)
-            place.companion = Self.companionName(of: located.name.entry)
+            place.companion = Volume.companionName(of: located.name.entry)
             place.kind = nil
-            switch decode(located.name.entry, in: directory, try directoryID(parent)) {
+            switch volume.decode(located.name.entry, in: directory, try volume.directoryID(parent)) {
             case .unverified: place.weaken(to: .unverified)
             case .undecryptable where located.status != nil: place.weaken(to: .undecryptable)
             default: break
@@ -66,7 +68,7 @@ extension Volume {
                 throw .noEntry
             }
             place.kind = NodeKind(status.kind)
-            if !isLast { nodes.append(try step(status, in: parent, located.name.entry)) }
+            if !isLast { nodes.append(try step(status, in: parent, located.name.entry, of: volume)) }
         }
         return place
     }
@@ -75,24 +77,24 @@ extension Volume {
     /// whose name it holds.
     ///
     /// - Returns: nil, and why, if the entry has no name on the mount because it is the format's own.
-    package func place(
-        ofBacking path: [EntryName]
+    package static func find(
+        backing path: [EntryName], in volume: Volume
     ) throws(VolumeError) -> Result<NamedPlace, NamelessPlace> {
         var place = NamedPlace()
-        var nodes = [root]
-        defer { for node in nodes.dropFirst() { forget(node, count: 1) } }
+        var nodes = [volume.root]
+        defer { for node in nodes.dropFirst() { volume.forget(node, count: 1) } }
         for (index, given) in path.enumerated() {
             let parent = nodes[nodes.count - 1]
-            let directory = try directory(parent)
+            let directory = try volume.directory(parent)
             var entry = given
             if index == path.count - 1, let named = Self.entry(ofCompanion: given) { entry = named }
-            let decoded = try below { () throws(Errno) in
-                try decodeOrFail(entry, in: directory, try id(of: parent))
+            let decoded = try volume.below { () throws(Errno) in
+                try volume.decodeOrFail(entry, in: directory, try id(of: parent, in: volume))
             }
-            guard let name = Self.nameShown(for: entry, decoded) else {
+            guard let name = Volume.nameShown(for: entry, decoded) else {
                 return .failure(NamelessPlace(kind: ReservedName.kind(of: entry.bytes.span)))
             }
-            guard let status = try status(of: entry, in: directory) else { throw .noEntry }
+            guard let status = try volume.status(of: entry, in: directory) else { throw .noEntry }
             switch decoded {
             case .unverified: place.weaken(to: .unverified)
             case .undecryptable: place.weaken(to: .undecryptable)
@@ -100,21 +102,23 @@ extension Volume {
             }
             place.visible.append(name)
             place.backing.append(entry)
-            place.companion = Self.companionName(of: entry)
+            place.companion = Volume.companionName(of: entry)
             place.kind = NodeKind(status.kind)
-            if index < path.count - 1 { nodes.append(try step(status, in: parent, entry)) }
+            if index < path.count - 1 { nodes.append(try step(status, in: parent, entry, of: volume)) }
         }
         return .success(place)
     }
 
-    private func id(of node: Node) throws(Errno) -> ObjectID? {
-        do throws(VolumeError) { return try directoryID(node) } catch { throw error.errno }
+    private static func id(of node: Node, in volume: Volume) throws(Errno) -> ObjectID? {
+        do throws(VolumeError) { return try volume.directoryID(node) } catch { throw error.errno }
     }
 
     /// The directory at an entry that was just seen, with one lookup counted.
-    private func step(_ status: Status, in parent: Node, _ entry: EntryName) throws(VolumeError) -> Node {
+    private static func step(
+        _ status: Status, in parent: Node, _ entry: EntryName, of volume: Volume
+    ) throws(VolumeError) -> Node {
         guard status.kind == .directory else { throw .refused(.ENOTDIR) }
-        return try seen(status, in: parent, entry).node
+        return try volume.seen(status, in: parent, entry).node
     }
 
     /// The long name's entry to which a companion belongs.

@@ -7,7 +7,8 @@ package import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-extension Volume {
+/// What is done to a store before there is a volume in it.
+package enum NewVolume {
     /// Tests whether a store can hold a volume, by making symlinks, sparse files, extended attributes and renames.
     /// Removes all of them again.
     ///
