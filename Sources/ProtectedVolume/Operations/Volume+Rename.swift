@@ -1,11 +1,10 @@
-// Renames entries: over files and empty directories, without replacing, or exchanging. A save by rename keeps the
-// class.
+// Renames entries: over files and empty directories, without replacing, or exchanging. A save by rename keeps the class.
 
 package import BackingStore
 internal import FileContents
 internal import HostSystem
 package import KeyFiles
-internal import Keybag
+package import Keybag
 internal import VolumeFormat
 
 /// A rename with its resolved source and destination in the store.
@@ -25,6 +24,16 @@ private struct ResolvedRename {
     var oldPlace: Place { Place(parent: parent, name: source.name.entry) }
     var newPlace: Place { Place(parent: newParent, name: name.entry) }
     var isDirectory: Bool { status.kind == .directory }
+}
+
+/// What needs former class keys although a look through the store may not show it.
+package struct FormerKeyUse: Equatable, Sendable {
+    /// The moves of headers so far (`KeyRing.quietMoves`). Nil while one runs.
+    package var moves: UInt64?
+    /// The former keys that open files need, those without a name too.
+    package var keys: Set<FormerKey>
+    /// Whether late records wait.
+    package var hasLateRecords: Bool
 }
 
 extension Volume {
@@ -311,5 +320,58 @@ extension Volume {
         // A file without header after a crash is empty and has its parent's default class.
         let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
         return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil
+    }
+
+    // MARK: files that look alike to backups
+
+    /// Called after a rename has put the file of `status` in the place of that of `former`. Two files never have the same
+    /// ciphertext, and perhaps not the same class. A backup that compares lengths and seconds must not take one for the other,
+    /// and one that copies later files only must not find the new one earlier because the former one's stored time had moved.
+    func showReplaced(_ former: Status, by status: Status, at name: EntryName, in directory: BackingDirectory) {
+        guard former.kind == .regular, status.kind == .regular else { return }
+        let isAlike = former.size == status.size && former.stored.seconds == status.stored.seconds
+        guard isAlike || former.isMarked && status.stored.seconds <= former.stored.seconds else { return }
+        let node = nodes.known(InodeKey(status))
+        if let node, let content = content(of: node) {
+            guard let now = try? content.backing.status() else { return }
+            try? content.renewTime(showing: now.modified, after: max(now.stored, former.stored))
+        } else if let object = try? directory.node(name), let now = try? object.status(), now.inode == status.inode {
+            if let node { forgetLastSeen(node) }
+            try? object.renewTime(showing: now.modified, after: max(now.stored, former.stored))
+        }
+    }
+
+    // MARK: what a rotation of keys must know
+
+    /// What needs former keys now.
+    package var formerKeyUse: FormerKeyUse {
+        // Comes first: what begins after it is counted the next time.
+        let moves = keys.quietMoves
+        let former = keys.formerKeys
+        var needed: Set<FormerKey> = []
+        for node in opened.all {
+            guard let header = content(of: node)?.header else { continue }
+            let key = FormerKey(number: header.protectionClass.rawValue, generation: header.keyGeneration)
+            if former.contains(key) { needed.insert(key) }
+        }
+        return FormerKeyUse(moves: moves, keys: needed, hasLateRecords: late.owes || late.current != nil)
+    }
+
+    /// Runs the move of an entry in the store. It is counted if the entry is a file whose header may name a former key.
+    func whileMovingFormer(
+        _ name: EntryName, _ status: Status, in directory: BackingDirectory, _ body: () throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        guard status.kind == .regular else { return try body() }
+        // If new keys come after the look at the former ones, `storing` counts the move.
+        try keys.storing { () throws(VolumeError) in
+            let former = keys.formerKeys
+            guard !former.isEmpty else { return try body() }
+            if let header = try? header(of: name, status, in: directory),
+                !former.contains(FormerKey(number: header.protectionClass.rawValue, generation: header.keyGeneration))
+            {
+                return try body()
+            }
+            try keys.movingHeaders(body)
+        }
     }
 }

@@ -38,7 +38,7 @@ package final class Volume: Sendable {
     let directories: DirectoryCache
     let pins: PinCount
     /// What was changed and not synced; nil if syncfs(2) of the store makes everything durable.
-    let unsynced: UnsyncedNodes?
+    private let unsynced: UnsyncedNodes?
     /// The directories in which existing files were opened for writing.
     let expectedChanges: ExpectedChanges
     /// The classes of files that have just lost their names.
@@ -191,7 +191,158 @@ package final class Volume: Sendable {
 
     func tellRenewed(_ node: Node) { renewalHandler.withLock { $0 }?(node) }
 
-    // MARK: closing
+    // MARK: late records
+
+    /// Handles a write from the page cache after its keys are gone. Seals it as a late record, or writes it to the file
+    /// if an unlock has come meanwhile. It is durable after `synchronize`, and in the store after `persistLateRecords`.
+    package func writeLate(_ data: Span<UInt8>, at offset: UInt64, to content: FileContent) throws(VolumeError) {
+        // No unlock could write it to the file.
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.count))
+        guard !overflow, end <= self.content.geometry.maximumSize else { throw .refused(.EFBIG) }
+        while true {
+            if let log = late.current {
+                if try log.append(data, to: content.fileID, at: offset, keys) { return }
+                // An unlock is applying the records. The write will be an ordinary one soon.
+                keys.waitWhileOpening()
+            }
+            do throws(VolumeError) {
+                return try content.write(data, at: offset, access: .writeBack)
+            } catch {
+                guard case .locked = error, late.current != nil || keys.isOpening else { throw error }
+            }
+        }
+    }
+
+    /// Writes late records that wait in memory to the store. Quick if there are none.
+    package func persistLateRecords() throws(VolumeError) {
+        if let log = late.current, log.hasUnwritten { try log.persist() }
+    }
+
+    /// Whether late records wait to be written to the store.
+    package var hasLateRecordsInMemory: Bool { late.current?.hasUnwritten ?? false }
+
+    /// The number of late records of the current lock.
+    package var lateRecordCount: Int { late.current?.count ?? 0 }
+
+    /// Waits until a file's late records are in the file or durable. fsync(2) needs this.
+    func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
+        if let content, content.owesLateRecords, keys.state == .unlocked { try late.apply(to: content) }
+        guard let content else { return }
+        try late.synchronize(recordsOf: content.fileID)
+    }
+
+    /// Installs keys. Open files get their late records before anything else is allowed, other files before they are
+    /// opened.
+    package func unlock(
+        with given: consuming VolumeKeys, onlyIfUnlocked: Bool = false
+    ) throws(KeyError) -> UnlockOutcome {
+        try keys.unlock(with: given, onlyIfUnlocked: onlyIfUnlocked) { takeLateRecords() }
+    }
+
+    /// Runs with the keys in memory, before the classes are open.
+    func takeLateRecords() {
+        if options.isReadOnly {
+            late.look()
+        } else {
+            // An inode that a change of class has replaced has the same ID as its successor. The records belong to the
+            // successor.
+            late.unlock {
+                opened.all.filter { !$0.state.withLock { $0.isSuperseded } }
+                    .compactMap { content(of: $0) }
+            }
+        }
+    }
+
+    // MARK: mending
+
+    /// Mends a part of each open file whose middle waits; false if none can be mended now.
+    ///
+    /// - Parameter mayGoOn: is called between two holds. If it returns false, the round ends.
+    package func mendSome(mayGoOn: () -> Bool) -> Bool {
+        var isWaiting = false
+        for node in opened.all {
+            guard mayGoOn() else { return false }
+            guard self.content(of: node)?.canBeMended == true else { continue }
+            // Uses a handle of its own, so that the keys are wiped with the last handle.
+            let isUnfinished = try? withContent(node, writable: false) { (content) throws(VolumeError) -> Bool in
+                defer { node.state.withLock { $0.lastSeen = nil } }
+                for _ in 0..<16 where mayGoOn() {
+                    if try !content.mendSome() { return false }
+                }
+                return true
+            }
+            if isUnfinished == true { isWaiting = true }
+        }
+        return isWaiting
+    }
+
+    // MARK: syncing and closing
+
+    /// Syncs a file, for fsync(2). Syncs records and companions on its path once, then the file.
+    package func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
+        var directory = node.state.withLock { $0.place?.parent }
+        while let current = directory {
+            try synchronizeRecords(current)
+            directory = current.state.withLock { $0.place?.parent }
+        }
+        if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
+        try synchronizeLateRecords(of: content(of: node))
+    }
+
+    private func synchronizeRecords(_ node: Node) throws(VolumeError) {
+        guard let state = node.directory else { return }
+        let (changes, synced) = state.contents.withLock { ($0.changes, $0.syncedChanges) }
+        guard changes != synced else { return }
+        let directory = try self.directory(node)
+        try below { () throws(Errno) in try directory.synchronize() }
+        state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
+    }
+
+    /// Syncs a directory, for fsync(2). Of a removed one nothing is left to sync.
+    package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
+        guard !node.isUnlinked else { return }
+        node.directory?.setNeedsSync()
+        try synchronize(node, dataOnly: false)
+        try synchronizeRecords(node)
+    }
+
+    /// Notes that a file or directory was changed. Call it after the change, without a lock.
+    func noteChange(_ node: Node) {
+        content(of: node)?.forgetAccessLook()
+        guard let unsynced, node.kind == .file || node.kind == .directory else { return }
+        unsynced.insert(node)
+        guard unsynced.beginSettling() else { return }
+        // Crash damage must stay tolerated in what could not be synced. No caller can receive the error.
+        do throws(VolumeError) {
+            try unsynced.synchronize(where: { $0.state.withLock { $0.content == nil } }) { (node) throws(VolumeError) in
+                try synchronizeInStore(node)
+            }
+        } catch { content.epochs.keepOpen() }
+        unsynced.endSettling()
+    }
+
+    /// Makes everything durable that this mount has changed, on a store whose syncfs(2) does not. Does nothing on others.
+    ///
+    /// - Throws: the store's first error; the rest is synced nevertheless.
+    package func synchronizeChanges() throws(VolumeError) {
+        try unsynced?.synchronize { (node) throws(VolumeError) in try synchronizeInStore(node) }
+    }
+
+    private func synchronizeInStore(_ node: Node) throws(VolumeError) {
+        do throws(VolumeError) {
+            if node.kind == .directory {
+                let directory = try directory(node)
+                return try below { () throws(Errno) in try directory.synchronize() }
+            }
+            let file = if let content = content(of: node) { content.backing } else { try openBacking(node) }
+            try below { () throws(Errno) in try file.synchronize(dataOnly: false) }
+        } catch {
+            // What has no name needs no sync, and with another object this mount has nothing to do. ESTALE is what a network file
+            // system says of an object that another machine has removed.
+            let isGone = error == .noEntry || error == .store(.ENOENT) || error == .store(.ESTALE)
+            guard node.isUnlinked || error == .stale || isGone else { throw error }
+        }
+    }
 
     /// Makes everything durable and closes the epoch. For a clean unmount, when no handle is open.
     package func close() throws(VolumeError) {

@@ -175,7 +175,7 @@ package enum LocalState {
     /// late file in the volume's root is believed.
     private static func anew(_ access: FoundVolume, above others: [StateFile]) -> StateFile {
         var state = StateFile(unpinned: access.bag.volumeID, above: others)
-        state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
+        state.layout.openLocks = LateRecords.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
 
