@@ -23,9 +23,10 @@ extension VolumeFileSystem {
                 file.node.notePages()
                 file.notePages()
             }
-            guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
+            guard let turn = try file.content.turn(at: offset, count: count, limit: waitingWorkers) else {
                 return park(ParkedRead(file, at: offset, count: count, handle, request, reply))
             }
+            let result = try file.content.read(turn, into: &buffer)
             if endsEarly(result, file, count: count, handle) {
                 if mustNotLinger(file) { wipeRequestData(count) }
                 result.finish()
