@@ -148,30 +148,8 @@ extension FileContent {
         state.withLock { $0.keptTime.moved() }
     }
 
-    /// Reads under the store's lock, after pages did not verify.
-    func readAgain(
-        into buffer: inout MutableSpan<UInt8>, at offset: UInt64, _ wanted: Int, _ access: Operation
-    ) throws(VolumeError) -> ReadResult {
-        try holdingStore(exclusive: false) { () throws(VolumeError) -> ReadResult in
-            let now = snapshot
-            guard offset < now.size, wanted > 0 else {
-                try judge(access)
-                return ReadResult(0..<0, counted: nil)
-            }
-            let length = Int(min(UInt64(wanted), now.size - offset))
-            let blocks = geometry.blocks(holding: offset..<offset + UInt64(length))
-            return try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
-                (pages: inout CipherBuffer) throws(VolumeError) -> ReadResult in
-                try pages.read(blocks, of: backing)
-                let counted = try decrypt(pages, blocks, now, access, into: &buffer)
-                let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
-                return ReadResult(skip..<skip + length, counted: counted)
-            }
-        }
-    }
-
     /// The state for a read without the store's lock. It tolerates no crash damage, because what another machine is just writing
-    /// looks the same; `readAgain` decides.
+    /// looks the same; a read under that lock decides.
     var readingState: FileState {
         var now = snapshot
         if context.isShared { now.recovery.isTolerant = false }

@@ -12,7 +12,7 @@ final class WaitingThreads: Sendable {
 
 /// A shared or exclusive hold on a range of pages; `RangeLock.release` ends it.
 struct RangeHold: ~Copyable {
-    fileprivate let ticket: UInt64
+    let ticket: UInt64
 }
 
 /// Byte-range locks of one inode, in units of pages.

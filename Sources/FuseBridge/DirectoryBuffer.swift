@@ -6,13 +6,13 @@ internal import CFuse3
 internal import CLibrary
 
 /// A page of a directory for READDIR or READDIRPLUS, filled one entry at a time. Valid only during its request.
-@safe public struct DirectoryBuffer: ~Copyable {
+@safe package struct DirectoryBuffer: ~Copyable {
     private let request: fuse_req_t
     let base: UnsafeMutableRawPointer
     private let capacity: Int
     private(set) var used = 0
     /// Whether entries carry attributes and count as lookups.
-    public let isPlus: Bool
+    package let isPlus: Bool
 
     init(_ request: fuse_req_t, _ base: UnsafeMutableRawPointer, capacity: Int, isPlus: Bool) {
         unsafe self.request = request
@@ -22,7 +22,7 @@ internal import CLibrary
     }
 
     /// Whether an entry with a name of `nameLength` bytes still fits. Ask this before looking the entry up.
-    public func hasRoom(nameLength: Int) -> Bool {
+    package func hasRoom(nameLength: Int) -> Bool {
         // FUSE_NAME_OFFSET_DIRENTPLUS and FUSE_NAME_OFFSET of the kernel's fuse.h.
         let size = ((isPlus ? 152 : 24) + nameLength + 7) & ~7
         return nameLength <= 1024 && used + size <= capacity
@@ -31,7 +31,7 @@ internal import CLibrary
     /// Adds an entry. `next` is the offset at which reading continues after it. For a node of 0, only the attributes' inode
     /// number and type are used, and no lookup is counted.
     /// - Precondition: `hasRoom(nameLength:)`, and no NUL in the name.
-    public mutating func append(name: [UInt8], entry: Entry, next: Int64) {
+    package mutating func append(name: [UInt8], entry: Entry, next: Int64) {
         let request = unsafe self.request
         let position = unsafe base.advanced(by: used).assumingMemoryBound(to: CChar.self)
         let room = capacity - used

@@ -3,18 +3,18 @@
 internal import CLibrary
 
 /// A kernel's version. Two versions can be compared.
-public struct KernelVersion: Sendable, Comparable {
+package struct KernelVersion: Sendable, Comparable {
     var major: Int
     var minor: Int
 
     /// The version `major`.`minor`.
-    public init(_ major: Int, _ minor: Int) {
+    package init(_ major: Int, _ minor: Int) {
         self.major = major
         self.minor = minor
     }
 
     /// Parses the release of uname(2), such as "6.1.0-18-amd64". Nil if it does not begin with two numbers.
-    public init?(release: String) {
+    package init?(release: String) {
         let parts = release.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count >= 2, let major = Int(parts[0]), let minor = Int(parts[1].prefix { $0.isNumber }) else {
             return nil
@@ -23,7 +23,7 @@ public struct KernelVersion: Sendable, Comparable {
     }
 
     /// The running kernel's version. Nil if it does not report one.
-    public static let running: KernelVersion? = {
+    package static let running: KernelVersion? = {
         var name = utsname()
         guard unsafe uname(&name) == 0 else { return nil }
         let release = unsafe withUnsafeBytes(of: &name.release) { bytes in
@@ -34,7 +34,7 @@ public struct KernelVersion: Sendable, Comparable {
     }()
 
     /// Older kernels come first.
-    public static func < (one: KernelVersion, other: KernelVersion) -> Bool {
+    package static func < (one: KernelVersion, other: KernelVersion) -> Bool {
         (one.major, one.minor) < (other.major, other.minor)
     }
 }

@@ -4,7 +4,7 @@ internal import CFuse3
 internal import CLibrary
 
 /// The kind of a lock.
-public enum LockKind: Sendable {
+package enum LockKind: Sendable {
     /// Ends a lock.
     case none
     /// For readers.
@@ -40,16 +40,16 @@ public enum LockKind: Sendable {
 }
 
 /// The bytes of a lock with fcntl(2). The last byte is `Int64.max` if the lock reaches to the end of the file.
-public struct LockedBytes: Sendable {
+package struct LockedBytes: Sendable {
     /// Shared, exclusive, or none to take the lock away.
-    public var kind: LockKind
+    package var kind: LockKind
     /// The first byte.
-    public var first: UInt64
+    package var first: UInt64
     /// The last byte.
-    public var last: UInt64
+    package var last: UInt64
 
     /// Makes a value from its fields.
-    public init(kind: LockKind, first: UInt64, last: UInt64) {
+    package init(kind: LockKind, first: UInt64, last: UInt64) {
         self.kind = kind
         self.first = first
         self.last = last

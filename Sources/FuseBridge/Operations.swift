@@ -10,7 +10,7 @@ private func session(of request: fuse_req_t) -> Session {
     unsafe Unmanaged<Session>.fromOpaque(fuse_req_userdata(request)!).takeUnretainedValue()
 }
 
-func fileSystem(of request: fuse_req_t) -> FileSystem {
+func fileSystem(of request: fuse_req_t) -> any FileSystem {
     unsafe session(of: request).fileSystem
 }
 
@@ -126,9 +126,6 @@ private func addAttributeOperations(_ table: inout fuse_lowlevel_ops) {
     }
     unsafe table.statfs = { request, node in
         unsafe fileSystem(of: request!).statfs(Request(request!), node: node, Reply(request!))
-    }
-    unsafe table.access = { request, node, mask in
-        unsafe fileSystem(of: request!).access(Request(request!), node: node, mask: mask, Reply(request!))
     }
     unsafe table.setxattr = { request, node, name, value, size, flags in
         let system = unsafe fileSystem(of: request!)

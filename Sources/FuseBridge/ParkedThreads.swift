@@ -6,9 +6,9 @@ internal import Synchronization
 
 /// Does parked work in the order in which it became ready. Buffers are wiped before the next job, so a lock of the volume need
 /// not wait for these threads.
-public final class ParkedThreads: Sendable {
+package final class ParkedThreads: Sendable {
     /// A job that borrows a buffer. It returns how many bytes of data the buffer may contain.
-    public typealias Job = @Sendable (inout MutableSpan<UInt8>) -> Int
+    package typealias Job = @Sendable (inout MutableSpan<UInt8>) -> Int
 
     private struct State {
         var jobs: [Job] = []
@@ -21,7 +21,7 @@ public final class ParkedThreads: Sendable {
     private let alive = Atomic<Int>(0)
 
     /// Starts `count` threads with buffers for `dataCapacity` bytes of data.
-    public init(count: Int, dataCapacity: Int) {
+    package init(count: Int, dataCapacity: Int) {
         threads = Lock([])
         for number in 0..<count {
             let thread = BackgroundThread(name: "pfs-parked-\(number)") { [self] in run(dataCapacity) }
@@ -32,16 +32,16 @@ public final class ParkedThreads: Sendable {
     }
 
     /// Whether a thread will do the added jobs.
-    public var canWork: Bool { alive.load(ordering: .relaxed) > 0 }
+    package var canWork: Bool { alive.load(ordering: .relaxed) > 0 }
 
     /// Queues `job`. A thread does it, unless no thread could start.
-    public func add(_ job: @escaping Job) {
+    package func add(_ job: @escaping Job) {
         state.withLock { $0.jobs.append(job) }
         changed.broadcast()
     }
 
     /// Returns when all added jobs are done. Call it once, and add nothing afterwards.
-    public func stop() {
+    package func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()
         // A thread's body holds this object, so this object must not hold the thread.

@@ -8,7 +8,7 @@ internal import HostSystem
 /// stderr.
 ///
 /// libfuse takes an answer from any thread. The request has its own memory, outside the worker's buffer.
-@safe public struct Reply: ~Copyable, @unchecked Sendable {
+@safe package struct Reply: ~Copyable, @unchecked Sendable {
     let request: fuse_req_t
 
     init(_ request: fuse_req_t) {
@@ -21,13 +21,13 @@ internal import HostSystem
     }
 
     /// Fails with `errno`, or succeeds without data if it is 0.
-    public consuming func error(_ errno: Int32) {
+    package consuming func error(_ errno: Int32) {
         unsafe fuse_reply_err(request, errno)
         discard self
     }
 
     /// Succeeds without data.
-    public consuming func success() {
+    package consuming func success() {
         unsafe fuse_reply_err(request, 0)
         discard self
     }
@@ -39,7 +39,7 @@ internal import HostSystem
     }
 
     /// Answers LOOKUP, MKNOD, MKDIR, SYMLINK, LINK. False if the kernel did not take the answer; it then counts no lookup.
-    public consuming func entry(_ entry: Entry) -> Bool {
+    package consuming func entry(_ entry: Entry) -> Bool {
         var parameters = entry.parameters
         let result = unsafe fuse_reply_entry(request, &parameters)
         discard self
@@ -47,7 +47,7 @@ internal import HostSystem
     }
 
     /// Answers CREATE. False if the kernel did not take the answer; neither lookup nor handle then counts.
-    public consuming func created(_ entry: Entry, _ open: OpenReply) -> Bool {
+    package consuming func created(_ entry: Entry, _ open: OpenReply) -> Bool {
         var parameters = entry.parameters
         var info = fuse_file_info(open)
         let result = unsafe fuse_reply_create(request, &parameters, &info)
@@ -56,14 +56,14 @@ internal import HostSystem
     }
 
     /// Answers GETATTR and SETATTR.
-    public consuming func attributes(_ attributes: Attributes, timeout: Double) {
+    package consuming func attributes(_ attributes: Attributes, timeout: Double) {
         var stat = attributes.stat
         unsafe fuse_reply_attr(request, &stat, timeout)
         discard self
     }
 
     /// Answers OPEN and OPENDIR. False if the kernel did not take the answer; it then sends no RELEASE.
-    public consuming func opened(_ open: OpenReply) -> Bool {
+    package consuming func opened(_ open: OpenReply) -> Bool {
         var info = fuse_file_info(open)
         let result = unsafe fuse_reply_open(request, &info)
         discard self
@@ -71,13 +71,13 @@ internal import HostSystem
     }
 
     /// Answers WRITE and COPY_FILE_RANGE with the number of bytes.
-    public consuming func written(_ count: Int) {
+    package consuming func written(_ count: Int) {
         unsafe fuse_reply_write(request, count)
         discard self
     }
 
     /// Answers READ, READDIR, READLINK, GETXATTR and LISTXATTR with bytes.
-    public consuming func data(_ bytes: Span<UInt8>) {
+    package consuming func data(_ bytes: Span<UInt8>) {
         let request = unsafe self.request
         unsafe bytes.withUnsafeBytes { buffer in
             // libfuse has copied or sent the bytes when it returns.
@@ -87,7 +87,7 @@ internal import HostSystem
     }
 
     /// The same with an array.
-    public consuming func data(_ bytes: [UInt8]) {
+    package consuming func data(_ bytes: [UInt8]) {
         let request = unsafe self.request
         unsafe bytes.withUnsafeBytes { buffer in
             _ = unsafe fuse_reply_buf(request, buffer.baseAddress?.assumingMemoryBound(to: CChar.self), buffer.count)
@@ -96,13 +96,13 @@ internal import HostSystem
     }
 
     /// Answers GETXATTR and LISTXATTR of size 0 with the required size.
-    public consuming func attributeSize(_ size: Int) {
+    package consuming func attributeSize(_ size: Int) {
         unsafe fuse_reply_xattr(request, size)
         discard self
     }
 
     /// Answers IOCTL.
-    public consuming func ioctl(_ bytes: Span<UInt8>) {
+    package consuming func ioctl(_ bytes: Span<UInt8>) {
         let request = unsafe self.request
         unsafe bytes.withUnsafeBytes { buffer in
             _ = unsafe fuse_reply_ioctl(request, 0, buffer.baseAddress, buffer.count)
@@ -111,27 +111,27 @@ internal import HostSystem
     }
 
     /// Answers GETLK.
-    public consuming func lock(_ found: LockedBytes) {
+    package consuming func lock(_ found: LockedBytes) {
         var lock = found.lock
         unsafe fuse_reply_lock(request, &lock)
         discard self
     }
 
     /// Answers STATFS.
-    public consuming func status(_ status: FileSystemStatus) {
+    package consuming func status(_ status: FileSystemStatus) {
         var buffer = status.statvfs
         unsafe fuse_reply_statfs(request, &buffer)
         discard self
     }
 
     /// Answers LSEEK.
-    public consuming func offset(_ offset: Int64) {
+    package consuming func offset(_ offset: Int64) {
         unsafe fuse_reply_lseek(request, off_t(offset))
         discard self
     }
 
     /// Answers READDIR and READDIRPLUS. False if the kernel did not take the answer; it then counts no lookup.
-    public consuming func directory(_ buffer: borrowing DirectoryBuffer) -> Bool {
+    package consuming func directory(_ buffer: borrowing DirectoryBuffer) -> Bool {
         let result = unsafe fuse_reply_buf(
             request, buffer.base.assumingMemoryBound(to: CChar.self), buffer.used)
         discard self
@@ -140,16 +140,16 @@ internal import HostSystem
 }
 
 /// An answer that another thread gives later, so that no worker waits for it.
-public final class ParkedReply: Sendable {
+package final class ParkedReply: Sendable {
     private let reply: Lock<Reply?>
 
     /// Takes the reply over. The reply must be taken out and answered before the session is closed.
-    public init(_ reply: consuming Reply) {
+    package init(_ reply: consuming Reply) {
         self.reply = Lock(reply)
     }
 
     /// The reply. Only the first caller gets it.
-    public func take() -> Reply? { reply.withLock { $0.take() } }
+    package func take() -> Reply? { reply.withLock { $0.take() } }
 }
 
 extension fuse_file_info {

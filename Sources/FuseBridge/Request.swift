@@ -4,17 +4,17 @@ internal import CFuse3
 internal import CLibrary
 
 /// The caller of a request. Not valid for data that comes from the page cache.
-@safe public struct Request: ~Copyable {
+@safe package struct Request: ~Copyable {
     let pointer: fuse_req_t
     /// Effective user, as an idmapped mount shows it to the store. Where the kernel can make idmapped
     /// mounts (Linux 6.12), it is said only by requests that make an object; others have UInt32.max.
-    public let user: UInt32
+    package let user: UInt32
     /// Effective group, likewise.
-    public let group: UInt32
+    package let group: UInt32
     /// The thread's number in the daemon's PID namespace. 0 if the kernel has none.
-    public let process: Int32
+    package let process: Int32
     /// The caller's umask.
-    public let umask: UInt32
+    package let umask: UInt32
 
     init(_ pointer: fuse_req_t) {
         unsafe self.pointer = pointer
@@ -28,6 +28,6 @@ internal import CLibrary
 }
 
 /// The bytes of `span` as an array, for names and attribute values.
-public func copyBytes(_ span: Span<UInt8>) -> [UInt8] {
+package func copyBytes(_ span: Span<UInt8>) -> [UInt8] {
     unsafe span.withUnsafeBytes { unsafe Array($0) }
 }

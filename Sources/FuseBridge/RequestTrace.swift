@@ -11,7 +11,7 @@ internal import HostSystem
 /// A line has fields: `trace unique=42 op=WRITE node=3 process=711 offset=0 size=12 result=ok bytes=12 us=85`. Contents are
 /// never read. Names are shown as a number under a key that is made anew for each mount, so that equal names can be seen to be
 /// equal, and not guessed. Layouts: linux/fuse.h.
-@safe public final class RequestTrace: Sendable {
+@safe package final class RequestTrace: Sendable {
     private struct Started: Sendable {
         var text: String
         var operation: Operation
@@ -26,7 +26,7 @@ internal import HostSystem
     /// - Parameters:
     ///   - showsNames: lines hold names of files and attributes, and targets of symlinks.
     ///   - write: takes one line, without its end, from any thread.
-    public init(showsNames: Bool, write: @escaping @Sendable (String) -> Void) {
+    package init(showsNames: Bool, write: @escaping @Sendable (String) -> Void) {
         self.showsNames = showsNames
         self.write = write
     }

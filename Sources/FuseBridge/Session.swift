@@ -9,7 +9,7 @@ internal import HostSystem
 internal import Synchronization
 
 /// The reasons why a mount could not be made.
-public enum SessionError: Error, Equatable {
+package enum SessionError: Error, Equatable {
     /// libfuse or the kernel refused the options or the mount. libfuse has written the reason to stderr.
     case mountRefused(errno: Int32)
     /// The kernel's first request did not get the right answer.
@@ -21,9 +21,9 @@ public enum SessionError: Error, Equatable {
 /// A mount and the threads that serve it.
 ///
 /// Order of calls: `init`, `mount`, `start`, then `wait` until the mount has ended, `close`.
-@safe public final class Session: @unchecked Sendable {
+@safe package final class Session: @unchecked Sendable {
     /// The file system that answers the requests.
-    let fileSystem: FileSystem
+    let fileSystem: any FileSystem
     /// Takes a line for each request. Nil if nothing is traced.
     let trace: RequestTrace?
     /// Written by `mount` only, before any worker runs.
@@ -46,17 +46,17 @@ public enum SessionError: Error, Equatable {
     /// The most bytes of one READ or WRITE. Changes only before `start`.
     var dataCapacity: Int
     /// Where it is mounted; empty before that.
-    public private(set) var mountPoint = ""
+    package private(set) var mountPoint = ""
     /// The number of workers with a buffer that could not be locked against swapping.
-    public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
+    package var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
 
     /// The name in a CREATE of a file without a name. No file can have it.
-    public static let noName: StaticString = "/"
+    package static let noName: StaticString = "/"
     /// A flag of SETXATTR of an access ACL, beside those of setxattr(2): the caller does not belong to the object's group.
-    public static let clearsSetGroup: Int32 = 1 << 30
+    package static let clearsSetGroup: Int32 = 1 << 30
 
     /// A session of `fileSystem`, not mounted yet.
-    public init(_ fileSystem: FileSystem, trace: RequestTrace? = nil) {
+    package init(_ fileSystem: any FileSystem, trace: RequestTrace? = nil) {
         self.fileSystem = fileSystem
         self.trace = trace
         dataCapacity = min(max(Int(fileSystem.connection.maximumWrite), 1 << 16), WorkerBuffer.largestData)
@@ -66,7 +66,7 @@ public enum SessionError: Error, Equatable {
     /// - Parameters:
     ///   - source: the first field of the mount in the kernel's table, any bytes but zero.
     ///   - options: as for `-o`, one per element. A `\` escapes a comma or backslash in a value.
-    public func mount(at mountPoint: String, source: [UInt8], options: [String]) throws(SessionError) {
+    package func mount(at mountPoint: String, source: [UInt8], options: [String]) throws(SessionError) {
         precondition(unsafe pointer == nil, "mounted twice")
         guard let buffer = WorkerBuffer(dataCapacity: WorkerBuffer.largestData) else {
             throw .noResources(errno: ENOMEM)
@@ -116,7 +116,7 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Starts `count` worker threads.
-    public func start(workers count: Int) throws(SessionError) {
+    package func start(workers count: Int) throws(SessionError) {
         installWakeSignal()
         for _ in 0..<count {
             let thread = BackgroundThread(name: "protectfs", receiving: wakeSignal) { [self] in work() }
@@ -140,13 +140,13 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Returns when the mount has ended (unmounted, or its connection aborted) and every worker with it.
-    public func wait() {
+    package func wait() {
         for thread in threads { thread.join() }
         threads = []
     }
 
     /// Makes the workers end although the mount exists. `close` then closes `/dev/fuse`, which ends the connection.
-    public func leave() {
+    package func leave() {
         guard let session = unsafe pointer else { return }
         hasLeft.store(true, ordering: .relaxed)
         unsafe fuse_session_exit(session)
@@ -162,7 +162,7 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Frees libfuse's memory, after `wait`. Lazily unmounts a mount that still exists.
-    public func close() {
+    package func close() {
         precondition(threads.isEmpty, "workers still run")
         guard let session = unsafe pointer else { return }
         // After `leave` another mount may be at the path.
@@ -174,36 +174,36 @@ public enum SessionError: Error, Equatable {
     deinit { close() }
 
     /// Whether the kernel lets direct-I/O handles be mapped shared (Linux 6.6).
-    public var allowsDirectMapping: Bool { patch.taken2 & 1 << 4 != 0 }
+    package var allowsDirectMapping: Bool { patch.taken2 & 1 << 4 != 0 }
     /// Whether the daemon clears suid, sgid and capabilities itself.
-    public var clearsPrivileges: Bool { patch.taken & 1 << 28 != 0 }
+    package var clearsPrivileges: Bool { patch.taken & 1 << 28 != 0 }
 
     /// Drops the kernel's cached pages and attributes of `node`. The kernel first writes back dirty pages, and this blocks until
     /// those WRITE requests are answered. Never call it from a request's handler, or with a lock that a handler needs.
     /// - Returns: 0, or an errno (ENOENT: the kernel does not know the inode).
     @discardableResult
-    public func invalidate(node: NodeID) -> Int32 {
+    package func invalidate(node: NodeID) -> Int32 {
         guard let session = unsafe pointer else { return ENOTCONN }
         return unsafe -fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
     }
 
     /// The same for the pages that hold `count` bytes at `offset`.
     @discardableResult
-    public func invalidate(node: NodeID, at offset: UInt64, count: Int) -> Int32 {
+    package func invalidate(node: NodeID, at offset: UInt64, count: Int) -> Int32 {
         guard let session = unsafe pointer else { return ENOTCONN }
         return unsafe -fuse_lowlevel_notify_inval_inode(session, node, off_t(clamping: offset), off_t(count))
     }
 
     /// Drops the kernel's cached attributes of `node`, but not its pages.
     @discardableResult
-    public func invalidateAttributes(node: NodeID) -> Int32 {
+    package func invalidateAttributes(node: NodeID) -> Int32 {
         guard let session = unsafe pointer else { return ENOTCONN }
         return unsafe -fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
     }
 
     /// Drops the kernel's knowledge of a name. It takes the directory's lock in the kernel, so the same rules apply.
     @discardableResult
-    public func invalidateEntry(parent: NodeID, name: [UInt8]) -> Int32 {
+    package func invalidateEntry(parent: NodeID, name: [UInt8]) -> Int32 {
         guard let session = unsafe pointer else { return ENOTCONN }
         return unsafe name.withUnsafeBytes { bytes in
             let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
@@ -212,13 +212,13 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Asks the workers to wipe the data of earlier requests from their buffers, each between two of its requests.
-    public func askForWipe() {
+    package func askForWipe() {
         wipeCount.add(1, ordering: .releasing)
     }
 
     /// The same, but wakes idle workers and waits for all. False if `deadline` (CLOCK_MONOTONIC, ns) passes first. Do not call
     /// it from a worker.
-    public func wipeBuffers(until deadline: UInt64) -> Bool {
+    package func wipeBuffers(until deadline: UInt64) -> Bool {
         let wanted = wipeCount.add(1, ordering: .releasing).newValue
         while true {
             // A worker cannot end while this lock is held. A worker between its look at the count and its read(2) misses the

@@ -4,54 +4,54 @@ internal import CFuse3
 internal import CLibrary
 
 /// The kernel's number for an inode of this mount. 1 is the root.
-public typealias NodeID = UInt64
+package typealias NodeID = UInt64
 
 /// The root's number.
-public let rootNodeID: NodeID = 1
+package let rootNodeID: NodeID = 1
 
 /// A point in time since 1970, as `struct timespec`.
-public struct Timestamp: Sendable, Equatable {
+package struct Timestamp: Sendable, Equatable {
     /// Whole seconds. Negative before 1970.
-    public var seconds: Int64
+    package var seconds: Int64
     /// 0..<1,000,000,000.
-    public var nanoseconds: Int64
+    package var nanoseconds: Int64
 
     /// Makes a value from its fields.
-    public init(seconds: Int64, nanoseconds: Int64) {
+    package init(seconds: Int64, nanoseconds: Int64) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
     }
 }
 
 /// An inode's facts for stat(2).
-public struct Attributes: Sendable {
+package struct Attributes: Sendable {
     /// The inode number that programs see.
-    public var inode: UInt64 = 0
+    package var inode: UInt64 = 0
     /// Type and permission bits.
-    public var mode: UInt32 = 0
+    package var mode: UInt32 = 0
     /// Hard links.
-    public var links: UInt64 = 1
+    package var links: UInt64 = 1
     /// User.
-    public var owner: UInt32 = 0
+    package var owner: UInt32 = 0
     /// The number of the group.
-    public var group: UInt32 = 0
+    package var group: UInt32 = 0
     /// For a device file, its number.
-    public var device: UInt64 = 0
+    package var device: UInt64 = 0
     /// In bytes.
-    public var size: Int64 = 0
+    package var size: Int64 = 0
     /// In units of 512 bytes.
-    public var blocks: Int64 = 0
+    package var blocks: Int64 = 0
     /// Preferred size of I/O, in bytes.
-    public var blockSize = Int(FileSystemStatus.preferredBlockSize)
+    package var blockSize = Int(FileSystemStatus.preferredBlockSize)
     /// Last access.
-    public var accessed = Timestamp(seconds: 0, nanoseconds: 0)
+    package var accessed = Timestamp(seconds: 0, nanoseconds: 0)
     /// Last change of content.
-    public var modified = Timestamp(seconds: 0, nanoseconds: 0)
+    package var modified = Timestamp(seconds: 0, nanoseconds: 0)
     /// Last change of anything.
-    public var changed = Timestamp(seconds: 0, nanoseconds: 0)
+    package var changed = Timestamp(seconds: 0, nanoseconds: 0)
 
     /// Makes a value from its fields.
-    public init() {}
+    package init() {}
 
     var stat: stat {
         var result = CLibrary.stat()
@@ -78,20 +78,20 @@ extension timespec {
 }
 
 /// The object that a name leads to, and how long the kernel may believe it.
-public struct Entry: Sendable {
+package struct Entry: Sendable {
     /// 0 means that the name does not exist, for `entryTimeout`.
-    public var node: NodeID
+    package var node: NodeID
     /// Differs whenever a number is used again.
-    public var generation: UInt64
+    package var generation: UInt64
     /// The attributes for stat(2).
-    public var attributes: Attributes
+    package var attributes: Attributes
     /// In seconds.
-    public var attributeTimeout: Double
+    package var attributeTimeout: Double
     /// In seconds.
-    public var entryTimeout: Double
+    package var entryTimeout: Double
 
     /// Makes a value from its fields.
-    public init(
+    package init(
         node: NodeID, generation: UInt64, attributes: Attributes, attributeTimeout: Double, entryTimeout: Double
     ) {
         self.node = node
@@ -113,30 +113,30 @@ public struct Entry: Sendable {
 }
 
 /// The open file of a request.
-public struct HandleInfo: Sendable {
+package struct HandleInfo: Sendable {
     /// The number from the reply to OPEN.
-    public var handle: UInt64
+    package var handle: UInt64
     /// The flags of open(2).
-    public var flags: Int32
+    package var flags: Int32
     /// WRITE only: the data comes from the page cache. Handle and caller may then be any of the inode's.
-    public var isWritePage: Bool
+    package var isWritePage: Bool
     /// The owner of the program's locks: a process, or for flock(2) an open file. 0 if the kernel names none.
-    public var lockOwner: UInt64
+    package var lockOwner: UInt64
     /// READ only: the data is for the page cache. A READ past the cache names the owner of the program's locks.
-    public var isReadPage: Bool { lockOwner == 0 }
+    package var isReadPage: Bool { lockOwner == 0 }
 }
 
 /// How a file is opened: the answer to OPEN and CREATE.
-public struct OpenReply: Sendable {
+package struct OpenReply: Sendable {
     /// The number for later requests.
-    public var handle: UInt64
+    package var handle: UInt64
     /// Data does not go through the page cache.
-    public var directIO: Bool
+    package var directIO: Bool
     /// Cached pages stay valid.
-    public var keepCache: Bool
+    package var keepCache: Bool
 
     /// Makes a value from its fields.
-    public init(handle: UInt64, directIO: Bool, keepCache: Bool) {
+    package init(handle: UInt64, directIO: Bool, keepCache: Bool) {
         self.handle = handle
         self.directIO = directIO
         self.keepCache = keepCache
@@ -144,30 +144,30 @@ public struct OpenReply: Sendable {
 }
 
 /// The changes that SETATTR asks for. Nil means no change.
-public struct AttributeChanges: Sendable {
+package struct AttributeChanges: Sendable {
     /// A time to set.
-    public enum Time: Sendable, Equatable {
+    package enum Time: Sendable, Equatable {
         case now
         case at(Timestamp)
     }
 
     /// Permission bits (and type).
-    public var mode: UInt32?
+    package var mode: UInt32?
     /// User.
-    public var owner: UInt32?
+    package var owner: UInt32?
     /// The number of the group.
-    public var group: UInt32?
+    package var group: UInt32?
     /// In bytes.
-    public var size: Int64?
+    package var size: Int64?
     /// Last access.
-    public var accessed: Time?
+    package var accessed: Time?
     /// Last change of content.
-    public var modified: Time?
+    package var modified: Time?
     /// Sent by the kernel under write-back caching.
-    public var changed: Timestamp?
+    package var changed: Timestamp?
 
     /// Makes a value from its fields.
-    public init() {}
+    package init() {}
 
     init(_ attributes: stat, _ mask: Int32) {
         if mask & FUSE_SET_ATTR_MODE != 0 { mode = attributes.st_mode }
@@ -195,26 +195,26 @@ extension Timestamp {
 }
 
 /// The facts for statfs(2).
-public struct FileSystemStatus: Sendable {
+package struct FileSystemStatus: Sendable {
     /// The default of the preferred size of I/O, in bytes.
-    public static let preferredBlockSize: UInt64 = 4096
+    package static let preferredBlockSize: UInt64 = 4096
     /// Preferred size of I/O, in bytes.
-    public var blockSize = FileSystemStatus.preferredBlockSize
+    package var blockSize = FileSystemStatus.preferredBlockSize
     /// Of `blockSize` bytes.
-    public var blocks: UInt64 = 0
+    package var blocks: UInt64 = 0
     /// Free for root.
-    public var freeBlocks: UInt64 = 0
+    package var freeBlocks: UInt64 = 0
     /// Free for everyone.
-    public var availableBlocks: UInt64 = 0
+    package var availableBlocks: UInt64 = 0
     /// Inodes.
-    public var files: UInt64 = 0
+    package var files: UInt64 = 0
     /// Free inodes.
-    public var freeFiles: UInt64 = 0
+    package var freeFiles: UInt64 = 0
     /// Longest name, in bytes.
-    public var nameLimit: UInt64 = 255
+    package var nameLimit: UInt64 = 255
 
     /// Makes a value from its fields.
-    public init() {}
+    package init() {}
 
     var statvfs: statvfs {
         var result = CLibrary.statvfs()

@@ -5,13 +5,13 @@ internal import CLibrary
 internal import HostSystem
 
 /// An answer that another thread gives later. The kernel says when a signal has reached the program that waits for it.
-public final class WaitingReply: @unchecked Sendable {
+package final class WaitingReply: @unchecked Sendable {
     private let reply: Lock<Reply?>
     private let interrupted: @Sendable () -> Void
 
     /// Takes the reply over. It must be taken out and answered before the session is closed.
     /// - Parameter interrupted: is called by a worker, now or later. It must be quick, and must not take the reply.
-    public init(_ reply: consuming Reply, interrupted: @escaping @Sendable () -> Void) {
+    package init(_ reply: consuming Reply, interrupted: @escaping @Sendable () -> Void) {
         let request = unsafe reply.request
         self.reply = Lock(reply)
         self.interrupted = interrupted
@@ -26,7 +26,7 @@ public final class WaitingReply: @unchecked Sendable {
     }
 
     /// The reply. Only the first caller gets it. No call of `interrupted` runs or follows then.
-    public func take() -> Reply? {
+    package func take() -> Reply? {
         guard let reply = self.reply.withLock({ $0.take() }) else { return nil }
         // libfuse holds the request's lock during a call, so this waits for one that runs.
         unsafe fuse_req_interrupt_func(reply.request, nil, nil)

@@ -61,7 +61,7 @@ internal import CLinuxShim
 
 /// Overwrites the data of a request or answer of `dataCount` bytes in the calling worker's buffer. For handlers whose data must
 /// not outlive the request. The data lent to them is gone afterwards.
-public func wipeRequestData(_ dataCount: Int) {
+package func wipeRequestData(_ dataCount: Int) {
     unsafe explicit_bzero(WorkerBuffer.current, WorkerBuffer.requestCapacity + dataCount + WorkerBuffer.slack)
 }
 

@@ -1,6 +1,7 @@
 // Locks a mounted volume: wipes the keys and the kernel's plaintext, without losing a write that a program was told of.
 
 internal import HostSystem
+internal import KeyFiles
 internal import Keybag
 internal import ProtectedVolume
 internal import Synchronization
@@ -36,27 +37,30 @@ package struct LockSequence {
     func run(locking: () -> Void) -> LockReport {
         let start = monotonicNanoseconds()
         let deadline = start + Self.limit
+        let volume = system.volume
         var report = LockReport()
-        var isQuiet = false
-        // The volume does steps 2 and 4; the kernel does step 3 between them.
-        let isLocked = system.volume.lock(
-            protectionClass, sweeping: true, readLimit: Self.shortLimit,
-            clearCache: {
-                locking()
-                isQuiet = clearCache(until: deadline)
-            },
-            flush: { firstPages in
-                calls.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
-            },
-            onLateFailure: { system.log("a write that comes after this lock will be refused: \($0)") })
-        guard isLocked else {
+        // Step 2.
+        guard volume.beginLock(protectionClass) else {
+            report.wasLocked = true
+            return report
+        }
+        locking()
+        // Step 3.
+        let isQuiet = clearCache(until: deadline)
+        // Step 4.
+        calls.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit)) { volume.flushFirstPages() }
+        _ = volume.keys.waitForReads(of: protectionClass, until: monotonicNanoseconds() + Self.shortLimit)
+        do throws(VolumeError) { try volume.beginLateRecords(protectionClass) } catch {
+            system.log("a write that comes after this lock will be refused: \(error)")
+        }
+        guard volume.finishLock(protectionClass, sweeping: true) else {
             report.wasLocked = true
             return report
         }
         // Step 5.
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
-        if left == 0 { _ = system.volume.keys.finishSweeping(protectionClass) }
+        if left == 0 { _ = volume.keys.finishSweeping(protectionClass) }
         closeHandles(&report)
         report.milliseconds = Int64(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report

@@ -81,7 +81,7 @@ extension VolumeFileSystem {
     var isShared: Bool { volume.options.isShared }
 
     /// The settings asked of the kernel.
-    var wishes: RequestedCapabilities {
+    var connection: RequestedCapabilities {
         var wishes = RequestedCapabilities()
         wishes.maximumWrite = calls.limits.requestSize
         wishes.asynchronousDirectIO = calls.canDropPages

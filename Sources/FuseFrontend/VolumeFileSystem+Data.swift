@@ -11,8 +11,7 @@ internal import Synchronization
 internal import VolumeFormat
 
 extension VolumeFileSystem {
-    /// READ.
-    func readData(
+    func read(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
         buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
@@ -23,9 +22,10 @@ extension VolumeFileSystem {
                 file.node.notePages()
                 file.notePages()
             }
-            guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
+            guard let turn = try file.content.turn(at: offset, count: count, limit: waitingWorkers) else {
                 return park(ParkedRead(file, at: offset, count: count, handle, request, reply))
             }
+            let result = try file.content.read(turn, into: &buffer)
             if endsEarly(result, file, count: count, handle) {
                 if mustNotLinger(file) { wipeRequestData(count) }
                 result.finish()
@@ -53,8 +53,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// WRITE.
-    func writeData(
+    func write(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
         _ reply: consuming Reply
     ) {
@@ -105,10 +104,9 @@ extension VolumeFileSystem {
     /// and takes a worker.
     private static let largestCopy: UInt64 = 32 << 20
 
-    /// COPY_FILE_RANGE.
-    func copyData(
+    func copyFileRange(
         _ request: borrowing Request, from number: NodeID, handle: HandleInfo, offset: UInt64, to target: NodeID,
-        targetHandle: HandleInfo, targetOffset: UInt64, length: UInt64, _ reply: consuming Reply
+        targetHandle: HandleInfo, targetOffset: UInt64, length: UInt64, flags: Int32, _ reply: consuming Reply
     ) {
         guard let source = files.file(number), let destination = files.file(target) else {
             return reply.error(Errno.EBADF.rawValue)

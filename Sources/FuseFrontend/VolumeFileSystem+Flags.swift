@@ -23,9 +23,8 @@ extension VolumeFileSystem {
     /// Bytes of `struct fsxattr`. `fsx_xflags` comes first; what follows are sizes and a project, which are 0.
     private static let extendedLength = 28
 
-    /// IOCTL.
-    func changeFlags(
-        _ request: borrowing Request, _ number: NodeID, command: UInt32, _ input: Span<UInt8>, room: Int,
+    func ioctl(
+        _ request: borrowing Request, node number: NodeID, command: UInt32, input: Span<UInt8>, room: Int,
         _ reply: consuming Reply
     ) {
         do throws(VolumeError) {

@@ -19,7 +19,10 @@ extension StoreLock {
 
 extension VolumeFileSystem {
     /// GETLK: a lock that conflicts.
-    func findLock(_ number: NodeID, _ handle: HandleInfo, _ bytes: LockedBytes, _ reply: consuming Reply) {
+    func getLock(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ bytes: LockedBytes,
+        _ reply: consuming Reply
+    ) {
         guard let locks, let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         let owner = StoreLocks.Owner(node: number, number: handle.lockOwner)
         do throws(Errno) {
@@ -38,8 +41,9 @@ extension VolumeFileSystem {
     }
 
     /// SETLK and SETLKW.
-    func changeLock(
-        _ number: NodeID, _ handle: HandleInfo, _ bytes: LockedBytes, waits: Bool, _ reply: consuming Reply
+    func setLock(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ bytes: LockedBytes, waits: Bool,
+        _ reply: consuming Reply
     ) {
         let range = LockRange.program(bytes.first, bytes.last)
         takeLock(number, handle, StoreLock(bytes.kind), range, waits: waits, reply) { _ in }
@@ -47,8 +51,9 @@ extension VolumeFileSystem {
 
     /// flock(2). A holder that wants another kind releases its lock first if it cannot have that at once, as flock(2) says.
     /// Otherwise two holders would wait for each other.
-    func changeWholeLock(
-        _ number: NodeID, _ handle: HandleInfo, _ kind: LockKind, waits: Bool, _ reply: consuming Reply
+    func lockFile(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ kind: LockKind, waits: Bool,
+        _ reply: consuming Reply
     ) {
         guard let locks else { return reply.error(Errno.ENOSYS.rawValue) }
         let owner = StoreLocks.Owner(node: number, number: handle.lockOwner)

@@ -19,13 +19,6 @@ extension VolumeFileSystem {
         ParkedThreads(count: limits.workers < 8 ? 1 : 2, dataCapacity: Int(limits.requestSize))
     }
 
-    /// A read. Nil if it must be parked.
-    func readUnlessBusy(
-        _ file: OpenFile, at offset: UInt64, count: Int, _ buffer: inout MutableSpan<UInt8>
-    ) throws(VolumeError) -> ReadResult? {
-        try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: waitingWorkers)
-    }
-
     /// Puts a read aside until its turn at the file comes. It has the same place in the queue as a read that waits in a worker.
     func park(_ read: ParkedRead) {
         read.file.content.park(at: read.offset, count: read.count) { [self] turn in
@@ -67,7 +60,7 @@ extension VolumeFileSystem {
         let file = read.file
         do throws(VolumeError) {
             let use = idleClock.begin(file.node)
-            let result = try file.content.read(turn: turn, into: &buffer, at: read.offset, count: read.count)
+            let result = try file.content.read(turn, into: &buffer)
             if !read.isLastTry, endsEarly(result, file, count: read.count, read.handle) {
                 if mustNotLinger(file) { wipeRequestData(read.count) }
                 result.finish()

@@ -20,10 +20,14 @@ extension VolumeFileSystem {
     /// The kernel holds the inode's lock until the answer, so write(2) adds nothing meanwhile. The answer is EINVAL if the file
     /// cannot be flushed in time, or if the store did not take all of it. A file system without seeks answers the same, and
     /// programs then read the whole file.
-    func seek(
-        _ target: SeekTarget, from offset: UInt64, in file: OpenFile, _ request: borrowing Request,
+    func lseek(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: Int64, whence: Int32,
         _ reply: consuming Reply
     ) {
+        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
+        guard offset >= 0 else { return reply.error(Errno.ENXIO.rawValue) }
+        guard let target = SeekTarget(whence: whence) else { return reply.error(Errno.EINVAL.rawValue) }
+        let offset = UInt64(offset)
         let process = request.process
         if isClosed(file.node) || !mayHaveDirtyPages(file) {
             return answerSeek(target, from: offset, in: file, of: process, reply)

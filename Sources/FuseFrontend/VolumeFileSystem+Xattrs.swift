@@ -9,8 +9,8 @@ internal import VolumeFormat
 
 extension VolumeFileSystem {
     /// SETXATTR. The value is wiped before the answer, whatever the file's class.
-    func setAttribute(
-        _ request: borrowing Request, _ number: NodeID, _ name: Span<UInt8>, _ value: Span<UInt8>, flags: Int32,
+    func setXattr(
+        _ request: borrowing Request, node number: NodeID, name: Span<UInt8>, value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
     ) {
         let count = value.count
@@ -41,8 +41,9 @@ extension VolumeFileSystem {
     }
 
     /// GETXATTR, through the worker's buffer.
-    func getAttribute(
-        _ number: NodeID, _ name: Span<UInt8>, size: Int, _ buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
+    func getXattr(
+        _ request: borrowing Request, node number: NodeID, name: Span<UInt8>, size: Int,
+        buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
             let count = try volume.getXattr(node(number), copyBytes(name), into: &buffer)
@@ -55,7 +56,7 @@ extension VolumeFileSystem {
     }
 
     /// LISTXATTR. The kernel lets only an administrator use `trusted.*`, but leaves listing to the file system (xattr(7)).
-    func listAttributes(_ request: borrowing Request, _ number: NodeID, size: Int, _ reply: consuming Reply) {
+    func listXattr(_ request: borrowing Request, node number: NodeID, size: Int, _ reply: consuming Reply) {
         do throws(VolumeError) {
             var all = try volume.listXattr(node(number))
             let isTrusted = { (name: [UInt8]) in name.span.hasText(AttributeName.trustedPrefix) }
@@ -69,8 +70,10 @@ extension VolumeFileSystem {
         }
     }
 
-    /// REMOVEXATTR.
-    func removeAttribute(_ request: borrowing Request, _ number: NodeID, _ name: [UInt8], _ reply: consuming Reply) {
+    func removeXattr(
+        _ request: borrowing Request, node number: NodeID, name: Span<UInt8>, _ reply: consuming Reply
+    ) {
+        let name = copyBytes(name)
         // The lock sequence asks for this only because the kernel takes the inode's lock on the way.
         if name == MountClient.touchName { return reply.error(Errno.ENODATA.rawValue) }
         if name == MountClient.errorName, calls.flusher.isOwn(request.process) { return reply.success() }

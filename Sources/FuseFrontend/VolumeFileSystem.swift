@@ -11,7 +11,7 @@ internal import Synchronization
 internal import VolumeFormat
 
 /// A volume as a FUSE file system. Holds no lock while it replies, and never notifies the kernel from a handler.
-final class VolumeFileSystem: FileSystem, @unchecked Sendable {
+final class VolumeFileSystem: FileSystem {
     let volume: Volume
     let options: MountOptions
     let files = OpenFiles()
@@ -54,11 +54,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
 
-    override var connection: RequestedCapabilities { wishes }
-
     // MARK: names
 
-    override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
+    func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
             let entry = try entry(parent, name)
             if ![.directory, .symlink].contains(entry.node.kind) { habits.lookedUp(in: parent) }
@@ -72,7 +70,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func forget(_ number: NodeID, count: UInt64) {
+    func forget(_ number: NodeID, count: UInt64) {
         guard let node = volume.node(number) else { return }
         volume.forget(node, count: count)
         guard volume.node(number) == nil else { return }
@@ -80,7 +78,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         forgotten.note()
     }
 
-    override func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {
+    func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {
         do throws(VolumeError) {
             reply.data(try volume.readlink(node(number)))
         } catch {
@@ -88,7 +86,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func mknod(
+    func mknod(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, device: UInt64,
         _ reply: consuming Reply
     ) {
@@ -101,7 +99,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func mkdir(
+    func mkdir(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, _ reply: consuming Reply
     ) {
         answer(reply) { () throws(VolumeError) in
@@ -109,7 +107,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func symlink(
+    func symlink(
         _ request: borrowing Request, target: Span<UInt8>, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply
     ) {
         answer(reply) { () throws(VolumeError) in
@@ -117,7 +115,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
+    func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in
             if let changed = try volume.unlink(name, in: node(parent)) {
                 times.namesChanged(of: changed, by: request.process)
@@ -125,11 +123,11 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func rmdir(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
+    func rmdir(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in try volume.rmdir(copyBytes(name), in: node(parent)) }
     }
 
-    override func rename(
+    func rename(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, newParent: NodeID, newName: Span<UInt8>,
         flags: UInt32, _ reply: consuming Reply
     ) {
@@ -146,7 +144,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func link(
+    func link(
         _ request: borrowing Request, node number: NodeID, newParent: NodeID, newName: Span<UInt8>,
         _ reply: consuming Reply
     ) {
@@ -159,7 +157,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     // MARK: attributes
 
-    override func getAttributes(
+    func getAttributes(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo?, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
@@ -175,7 +173,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func setAttributes(
+    func setAttributes(
         _ request: borrowing Request, node number: NodeID, _ changes: AttributeChanges, handle: HandleInfo?,
         _ reply: consuming Reply
     ) {
@@ -189,7 +187,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func statfs(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
+    func statfs(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
         do throws(VolumeError) {
             reply.status(FileSystemStatus(try volume.statistics()))
         } catch {
@@ -197,40 +195,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func setXattr(
-        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, value: Span<UInt8>, flags: Int32,
-        _ reply: consuming Reply
-    ) {
-        setAttribute(request, node, name, value, flags: flags, reply)
-    }
-
-    override func getXattr(
-        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, size: Int, buffer: inout MutableSpan<UInt8>,
-        _ reply: consuming Reply
-    ) {
-        getAttribute(node, name, size: size, &buffer, reply)
-    }
-
-    override func listXattr(_ request: borrowing Request, node: NodeID, size: Int, _ reply: consuming Reply) {
-        listAttributes(request, node, size: size, reply)
-    }
-
-    override func removeXattr(
-        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, _ reply: consuming Reply
-    ) {
-        removeAttribute(request, node, copyBytes(name), reply)
-    }
-
-    override func ioctl(
-        _ request: borrowing Request, node: NodeID, command: UInt32, input: Span<UInt8>, room: Int,
-        _ reply: consuming Reply
-    ) {
-        changeFlags(request, node, command: command, input, room: room, reply)
-    }
-
     // MARK: files
 
-    override func open(
+    func open(
         _ request: borrowing Request, node number: NodeID, flags: Int32, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
@@ -253,7 +220,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func create(
+    func create(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, flags: Int32,
         _ reply: consuming Reply
     ) {
@@ -277,21 +244,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func read(
-        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
-        buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
-    ) {
-        readData(request, node: number, handle: handle, offset: offset, count: count, buffer: &buffer, reply)
-    }
-
-    override func write(
-        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
-        _ reply: consuming Reply
-    ) {
-        writeData(request, node: number, handle: handle, offset: offset, data: data, reply)
-    }
-
-    override func release(
+    func release(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ reply: consuming Reply
     ) {
         locks?.released(handle.handle, number)
@@ -299,7 +252,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         reply.success()
     }
 
-    override func flush(
+    func flush(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply
     ) {
         // After ENOSYS the kernel no longer asks.
@@ -308,34 +261,14 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         reply.success()
     }
 
-    override func getLock(
-        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, _ reply: consuming Reply
-    ) {
-        findLock(node, handle, bytes, reply)
-    }
-
-    override func setLock(
-        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, waits: Bool,
-        _ reply: consuming Reply
-    ) {
-        changeLock(node, handle, bytes, waits: waits, reply)
-    }
-
-    override func lockFile(
-        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ kind: LockKind, waits: Bool,
-        _ reply: consuming Reply
-    ) {
-        changeWholeLock(node, handle, kind, waits: waits, reply)
-    }
-
-    override func fsync(
+    func fsync(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, dataOnly: Bool,
         _ reply: consuming Reply
     ) {
         finish(reply) { () throws(VolumeError) in try volume.synchronize(node(number), dataOnly: dataOnly) }
     }
 
-    override func fallocate(
+    func fallocate(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, mode: Int32, offset: UInt64,
         length: UInt64, _ reply: consuming Reply
     ) {
@@ -352,28 +285,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func lseek(
-        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: Int64, whence: Int32,
-        _ reply: consuming Reply
-    ) {
-        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
-        guard offset >= 0 else { return reply.error(Errno.ENXIO.rawValue) }
-        guard let target = SeekTarget(whence: whence) else { return reply.error(Errno.EINVAL.rawValue) }
-        seek(target, from: UInt64(offset), in: file, request, reply)
-    }
-
-    override func copyFileRange(
-        _ request: borrowing Request, from number: NodeID, handle: HandleInfo, offset: UInt64, to target: NodeID,
-        targetHandle: HandleInfo, targetOffset: UInt64, length: UInt64, flags: Int32, _ reply: consuming Reply
-    ) {
-        copyData(
-            request, from: number, handle: handle, offset: offset, to: target, targetHandle: targetHandle,
-            targetOffset: targetOffset, length: length, reply)
-    }
-
     // MARK: directories
 
-    override func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
+    func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         // Listings have no state. After ENOSYS the kernel no longer asks, and keeps listings until it sees a change.
         if isShared {
             _ = reply.opened(OpenReply(handle: 0, directIO: false, keepCache: false))
@@ -382,13 +296,13 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func releasedir(
+    func releasedir(
         _ request: borrowing Request, node: NodeID, handle: UInt64, _ reply: consuming Reply
     ) {
         reply.success()
     }
 
-    override func readdir(
+    func readdir(
         _ request: borrowing Request, node number: NodeID, handle: UInt64, offset: Int64,
         buffer: inout DirectoryBuffer, _ reply: consuming Reply
     ) {
@@ -405,7 +319,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func fsyncdir(
+    func fsyncdir(
         _ request: borrowing Request, node number: NodeID, handle: UInt64, dataOnly: Bool,
         _ reply: consuming Reply
     ) {

@@ -19,7 +19,7 @@ extension RunningMount {
 
     private func leaveMountPoint(isForced: Bool, by user: UInt32?) throws(CommandFailure) {
         // Before the mount ends, because its end reads it.
-        unmounter.withLock { $0 = user }
+        ending.askedBy = user
         // A mount that is not the last one is removed without a write-back.
         if !isForced, !UseElsewhere(entry).isEmpty {
             try? Descriptor(opening: point.path, O_RDONLY | O_DIRECTORY).syncFileSystem()
@@ -28,7 +28,7 @@ extension RunningMount {
             try removeMount()
         } catch {
             guard isForced, error.code == .busy, (try? place()) == .own else {
-                unmounter.withLock { $0 = nil }
+                ending.askedBy = nil
                 throw error
             }
             Self.detach(point.path)
@@ -111,7 +111,7 @@ extension RunningMount {
     func end(pause: (Int) -> Void) {
         lockForGood(.signal)
         var attempts = 0
-        while let attempt = serving.withReadLock({ $0 ? tryToEnd(attempts) : nil }), attempt != .gone {
+        while let attempt = ending.whileServing({ tryToEnd(attempts) }), attempt != .gone {
             // Not under the lock: without a thread to spare it waits for the end here, which takes the lock to write.
             if attempt == .unmounted { return beginEndingElsewhere(isForced: false) }
             if attempts == 0 {
@@ -157,18 +157,16 @@ extension RunningMount {
         log.write("unmounted, but still mounted or open \(place): locking; it ends there \(time)", .warning)
         lockForGood(.unmount)
         guard isForced || !hasEnded(within: UseElsewhere.grace) else { return }
-        serving.withReadLock {
-            guard $0 else { return }
+        ending.whileServing {
             frontend.writeBack(seconds: isForced ? 5 : 60)
-            guard (try? abortFile?.write("1\n")) == nil else { return }
-            frontend.leave()
+            if !ending.abort() { frontend.leave() }
         }
     }
 
     /// Whether the session ends within some seconds.
     private func hasEnded(within seconds: Int32) -> Bool {
         let deadline = monotonicNanoseconds() + UInt64(seconds) * 1_000_000_000
-        while serving.withReadLock({ $0 }) {
+        while ending.isServing {
             if monotonicNanoseconds() >= deadline { return false }
             usleep(20_000)
         }
@@ -177,17 +175,17 @@ extension RunningMount {
 
     /// Locks without grace, and stays locked until the end.
     private func lockForGood(_ reason: Record.Reason) {
-        ending.withLock { $0 = true }
+        ending.tell()
         throttle.close()
-        serving.withReadLock { if $0 { _ = lock(reason, grace: 0) } }
+        ending.whileServing { lock(reason, grace: 0) }
     }
 
     /// Takes in the keys of a credential. Nil if the mount has been told to end meanwhile.
     func takeIn(_ keys: consuming VolumeKeys, when condition: UnlockCondition) throws(KeyError) -> UnlockOutcome? {
         var given: VolumeKeys? = consume keys
         // Under the lock, `lockForGood` comes either before this call, which then refuses, or after it, and locks.
-        return try ending.withLock { (isEnding) throws(KeyError) in
-            guard !isEnding, let keys = given.take() else { return nil }
+        return try ending.unlessTold { () throws(KeyError) in
+            guard let keys = given.take() else { preconditionFailure("the keys were given once") }
             if volume.keys.state != .unlocked, condition != .ifUnlocked { announceUnlock() }
             return try frontend.unlock(with: keys, when: condition)
         }
@@ -203,7 +201,7 @@ extension RunningMount {
         while watch.wait() {
             // Looks once for all changes of a second. A mount that was unmounted has ended by then.
             sleep(1)
-            guard serving.withReadLock({ $0 }) else { return }
+            guard ending.isServing else { return }
             guard let table = try? MountTable.read(), !table.contains(where: { $0.device == entry.device }) else {
                 continue
             }

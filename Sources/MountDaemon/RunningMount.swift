@@ -35,17 +35,10 @@ package final class RunningMount: Sendable {
     let entry: MountEntry
     /// The absolute path of the volume's directory.
     let source: HostPath
-    /// Ends the connection (fusectl). Opened while the mount exists, because its number is given to another one later.
-    let abortFile: Descriptor?
-    /// Whether the session still serves. A lock or unmount that the socket did not ask for holds the shared side, so that the
-    /// session is not freed meanwhile.
-    let serving = RWLock(true)
+    /// How far its end has come.
+    let ending: MountEnding
     /// Held while the keybag and the device key are read.
     private let reading = Lock(())
-    /// Whether the mount has been told to end. Keys that are wiped then stay wiped.
-    let ending = Lock(false)
-    /// Who asked last to unmount it.
-    let unmounter = Lock<UInt32?>(nil)
 
     /// Mounts. Returns when the mount answers.
     init(
@@ -88,8 +81,7 @@ package final class RunningMount: Sendable {
                 throw .init(.failure, "\(request.mountPoint): the system reported success, but the mount is missing")
             }
             self.entry = entry
-            let control = HostPath("/sys/fs/fuse/connections/\(entry.minor)/abort")
-            abortFile = try? Descriptor(opening: control, O_WRONLY)
+            ending = MountEnding(of: entry)
             var statistics = statvfs()
             guard unsafe point.path.withCString({ unsafe statvfs($0, &statistics) }) == 0 else {
                 throw .init(
@@ -121,7 +113,7 @@ package final class RunningMount: Sendable {
 
     /// The same for a mount whose control socket and other threads exist.
     func giveUp(_ control: ControlService) {
-        serving.withWriteLock { $0 = false }
+        ending.stopServing()
         throttle.close()
         control.stop()
         events.end()
@@ -153,7 +145,7 @@ package final class RunningMount: Sendable {
         }
         frontend.wait()
         ServiceManager.notify(.stopping)
-        serving.withWriteLock { $0 = false }
+        ending.stopServing()
         // Unlock attempts still waiting would delay shutdown.
         throttle.close()
         // Waiting commands take the end of the process for the end of the mount, so the socket is removed first.
@@ -181,7 +173,7 @@ package final class RunningMount: Sendable {
             code = .failure
         }
         point.restore()
-        record(.unmounted, Record.Detail.by(unmounter.withLock { $0 }) + [.result(code)])
+        record(.unmounted, Record.Detail.by(ending.askedBy) + [.result(code)])
         return code
     }
 

@@ -3,7 +3,7 @@
 import FuseBridge
 import HostSystem
 
-final class MemoryFileSystem: FileSystem, @unchecked Sendable {
+final class MemoryFileSystem: FileSystem {
     struct File {
         var name: [UInt8]
         var data: [UInt8] = []
@@ -24,6 +24,8 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     let directIO: Bool
 
     init(directIO: Bool = false) { self.directIO = directIO }
+
+    var connection: RequestedCapabilities { RequestedCapabilities() }
 
     private func attributes(_ node: NodeID, _ state: State) -> Attributes? {
         var result = Attributes()
@@ -46,7 +48,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         return Entry(node: node, generation: 0, attributes: attributes, attributeTimeout: 3600, entryTimeout: 3600)
     }
 
-    override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
+    func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         let bytes = copy(name)
         let found = state.withLock { state -> Entry? in
             guard let node = state.files.first(where: { $0.value.name == bytes })?.key else { return nil }
@@ -56,18 +58,18 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         _ = reply.entry(found)
     }
 
-    override func forget(_ node: NodeID, count: UInt64) {
+    func forget(_ node: NodeID, count: UInt64) {
         state.withLock { $0.lookups[node, default: 0] -= Int(count) }
     }
 
-    override func getAttributes(
+    func getAttributes(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo?, _ reply: consuming Reply
     ) {
         guard let found = state.withLock({ attributes(node, $0) }) else { return reply.error(2) }
         reply.attributes(found, timeout: 3600)
     }
 
-    override func setAttributes(
+    func setAttributes(
         _ request: borrowing Request, node: NodeID, _ changes: AttributeChanges, handle: HandleInfo?,
         _ reply: consuming Reply
     ) {
@@ -86,7 +88,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         reply.attributes(found, timeout: 3600)
     }
 
-    override func create(
+    func create(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, flags: Int32,
         _ reply: consuming Reply
     ) {
@@ -101,11 +103,11 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         _ = reply.created(made, OpenReply(handle: made.node, directIO: directIO, keepCache: true))
     }
 
-    override func open(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
+    func open(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         _ = reply.opened(OpenReply(handle: node, directIO: directIO, keepCache: true))
     }
 
-    override func read(
+    func read(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
         buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
@@ -119,7 +121,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         reply.data(buffer.span.extracting(0..<length))
     }
 
-    override func write(
+    func write(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
         _ reply: consuming Reply
     ) {
@@ -136,16 +138,16 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         reply.written(bytes.count)
     }
 
-    override func release(_ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply) {
+    func release(_ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply) {
         reply.success()
     }
 
-    override func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
+    func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         state.withLock { $0.opendirs += 1 }
         reply.error(38)
     }
 
-    override func readdir(
+    func readdir(
         _ request: borrowing Request, node: NodeID, handle: UInt64, offset: Int64,
         buffer: inout DirectoryBuffer, _ reply: consuming Reply
     ) {
@@ -158,7 +160,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         _ = reply.directory(buffer)
     }
 
-    override func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
+    func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         let bytes = copy(name)
         state.withLock { state in
             guard let node = state.files.first(where: { $0.value.name == bytes })?.key else { return }
@@ -167,7 +169,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         reply.success()
     }
 
-    override func getXattr(
+    func getXattr(
         _ request: borrowing Request, node: NodeID, name: Span<UInt8>, size: Int, buffer: inout MutableSpan<UInt8>,
         _ reply: consuming Reply
     ) {
@@ -181,7 +183,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         reply.data(value)
     }
 
-    override func setXattr(
+    func setXattr(
         _ request: borrowing Request, node: NodeID, name: Span<UInt8>, value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
     ) {
@@ -190,13 +192,13 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         reply.success()
     }
 
-    override func statfs(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
+    func statfs(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
         var status = FileSystemStatus()
         status.blocks = 4711
         reply.status(status)
     }
 
-    override func mkdir(
+    func mkdir(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, _ reply: consuming Reply
     ) {
         // Deliberately unanswered: the reply's deinit has to answer EIO.

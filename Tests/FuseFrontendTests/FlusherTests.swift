@@ -50,14 +50,12 @@ struct FlusherTests {
             #expect(setClass(path, "complete") == 0)
             let bytes = [UInt8](repeating: 8, count: Self.size)
             unsafe #expect(pwrite(handle, bytes, bytes.count, off_t(Self.size)) == bytes.count)
-            var isFlushed = false
-            let isLocked = volume.volume.lock(
-                clearCache: {
-                    #expect(unsafe open(path, O_RDONLY) == -1 && errno == EACCES)
-                    isFlushed = volume.frontend.calls.flusher.flush([node], until: soon) == [node.number]
-                    #expect(volume.volume.content(of: node)?.size == UInt64(2 * Self.size))
-                }, onLateFailure: { Issue.record("no late records: \($0)") })
-            #expect(isLocked && isFlushed)
+            #expect(volume.volume.beginLock(.complete))
+            #expect(unsafe open(path, O_RDONLY) == -1 && errno == EACCES)
+            #expect(volume.frontend.calls.flusher.flush([node], until: soon) == [node.number])
+            #expect(volume.volume.content(of: node)?.size == UInt64(2 * Self.size))
+            try volume.volume.beginLateRecords(.complete)
+            #expect(volume.volume.finishLock(.complete, sweeping: false))
             #expect(volume.lines.withLock { $0.filter { $0.contains("refused to open") }.count } == 1)
             try volume.unlock()
         }

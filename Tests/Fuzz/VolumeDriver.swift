@@ -127,7 +127,7 @@ final class VolumeDriver {
             guard (try? volume.unlock(with: fresh)) != nil else { fatalError("cannot be unlocked") }
         } else {
             guard ring.state == .unlocked else { return }
-            check(volume.lock { _ in fatalError("no late records") }, "cannot be locked")
+            check(volume.lockUnmounted(), "cannot be locked")
         }
         isLocked.toggle()
     }

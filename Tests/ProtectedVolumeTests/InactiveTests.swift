@@ -31,7 +31,7 @@ import VolumeFormat
 
         /// What the mount does when the time has run out.
         func close() -> Bool {
-            it.volume.lock(InactiveTests.seven) { _ in Issue.record("class 7 makes no log of late records") }
+            it.volume.lockUnmounted(InactiveTests.seven)
         }
 
         func late(_ text: String) throws {
@@ -61,17 +61,12 @@ import VolumeFormat
     @Test func pagesAreTakenWhileItCloses() throws {
         let scene = try Scene()
         scene.it.lock()
-        var refused = false
-        let isClosed = scene.it.volume.lock(
-            Self.seven,
-            clearCache: {
-                do { _ = try scene.it.read("f") } catch { refused = true }
-                let bytes = Array("dirty page".utf8)
-                do { try scene.content.write(bytes.span, at: 0, access: .writeBack) } catch {
-                    Issue.record("a page was refused: \(error)")
-                }
-            }, onLateFailure: { _ in })
-        #expect(isClosed && refused)
+        #expect(scene.it.volume.beginLock(Self.seven))
+        #expect(throws: VolumeError.locked(Self.seven)) { try scene.it.read("f") }
+        let bytes = Array("dirty page".utf8)
+        try scene.content.write(bytes.span, at: 0, access: .writeBack)
+        #expect(scene.it.volume.finishLock(Self.seven, sweeping: false))
+        #expect(!scene.it.volume.finishLock(Self.seven, sweeping: false))
         try scene.it.unlock()
         #expect(try scene.it.read("f") == "dirty paged")
     }

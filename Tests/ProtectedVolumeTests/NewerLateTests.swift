@@ -157,4 +157,25 @@ import VolumeFormat
         try that.unlock()
         #expect(try that.read("f") == "old old old")
     }
+
+    /// A volume that has no number left for the late records of a lock is locked all the same, and takes none.
+    @Test func aLockThatCanTakeNoRecords() throws {
+        let (store, former, name) = try scene()
+        let largest = (0..<8).map { UInt8(truncatingIfNeeded: LateFileName.largest >> (8 * $0)) }
+        let header = try signed({ $0.replaceSubrange(32..<40, with: largest) }, try read(store, name), former)
+        let lastName = try #require(EntryName(LateFileName.bytes(of: LateFileName.largest)))
+        let last = try store.root.createFile(lastName, mode: 0o600)
+        try last.write(header.span, at: 0)
+        try StateFileStore(directory: former.states.root, volumeID: former.volume.keys.volumeID).update { state in
+            state?.layout.openLocks.append(.init(number: LateFileName.largest))
+        }
+        let it = try former.mountAgain(store.root, unlocked: false)
+        try it.unlock()
+        #expect(try it.read("f").hasPrefix("new"))
+        #expect(!it.volume.lockUnmounted())
+        #expect(it.volume.keys.state == .locked)
+        #expect(throws: VolumeError.locked(.complete)) { try it.read("f") }
+        try it.unlock()
+        #expect(try it.read("f").hasPrefix("new"))
+    }
 }

@@ -7,39 +7,46 @@ internal import Keybag
 package import VolumeFormat
 
 extension Volume {
-    /// Locks the volume, or closes class 7 alone after a lock: steps 2 to 4 of docs/architecture.md, "One lock". The caller
-    /// passes closures for the kernel's part.
-    ///
-    /// - Parameters:
-    ///   - protectionClass: A for a lock of the volume; 7 when its time after a lock has run out.
-    ///   - sweeping: whether the kernel may still hold pages. If so, the final state is `sweeping`, otherwise `locked`.
-    ///   - readLimit: nanoseconds to wait for admitted reads of the class.
-    ///   - clearCache: runs while the class is refused and its key is still in memory, so that the kernel can write back.
-    ///   - flush: runs the given flush of first pages. It may return before the flush ends. A file whose page was not
-    ///     flushed is then empty.
-    ///   - onLateFailure: gets the reason why no late records can be made. Writes after this lock are then refused.
-    /// - Returns: false, with nothing done, unless the volume was unlocked, or for class 7 locked and the class open.
-    package func lock(
-        _ protectionClass: ProtectionClass = .complete, sweeping: Bool = false, readLimit: UInt64 = 10_000_000_000,
-        clearCache: () -> Void = {},
-        flush: (_ firstPages: @escaping @Sendable () -> Void) -> Void = { $0() },
-        onLateFailure: (VolumeError) -> Void
-    ) -> Bool {
-        guard keys.beginLocking(protectionClass) else { return false }
-        clearCache()
-        flush { [self] in flushHeaders() }
-        _ = keys.waitForReads(of: protectionClass, until: monotonicNanoseconds() + readLimit)
-        // Begins the log before the keys are wiped, so that no later write is lost. Class 7 uses the log of the lock before.
-        if protectionClass == .complete {
-            do throws(VolumeError) { try late.begin() } catch { onLateFailure(error) }
-        }
-        return keys.finishLocking(protectionClass, sweeping: sweeping) { wipeKeys(of: protectionClass) }
-    }
+    // MARK: the steps of a lock, called in this order
 
-    /// Writes page 0 of files that were just created, before their keys are wiped.
-    private func flushHeaders() {
+    /// From here on the class is refused, except for pages that the kernel still has to write: its key stays until `finishLock`.
+    ///
+    /// - Parameter protectionClass: A for a lock of the volume; 7 when its time after a lock has run out.
+    /// - Returns: false, with nothing done, unless the volume was unlocked, or for class 7 locked and the class open.
+    package func beginLock(_ protectionClass: ProtectionClass) -> Bool { keys.beginLocking(protectionClass) }
+
+    /// Writes page 0 of files that were just created, before their keys are wiped. A file whose page was not written is then
+    /// empty.
+    package func flushFirstPages() {
         for node in openNodes { try? content(of: node)?.flushHeader() }
     }
+
+    /// Begins the log of writes that come after this lock, before the keys are wiped, so that none is lost. If it fails, the lock
+    /// goes on, and these writes are refused. Class 7 uses the log of the lock before.
+    package func beginLateRecords(_ protectionClass: ProtectionClass) throws(VolumeError) {
+        if protectionClass == .complete { try late.begin() }
+    }
+
+    /// Wipes the keys.
+    ///
+    /// - Parameter sweeping: whether the kernel may still hold pages. If so, the final state is `sweeping`, otherwise `locked`.
+    /// - Returns: false, with nothing done, if no lock was begun.
+    package func finishLock(_ protectionClass: ProtectionClass, sweeping: Bool) -> Bool {
+        keys.finishLocking(protectionClass, sweeping: sweeping) { wipeKeys(of: protectionClass) }
+    }
+
+    /// Locks a volume of which no kernel has pages.
+    ///
+    /// - Returns: whether it was open and is locked, and takes late records.
+    package func lockUnmounted(_ protectionClass: ProtectionClass = .complete) -> Bool {
+        guard beginLock(protectionClass) else { return false }
+        flushFirstPages()
+        _ = keys.waitForReads(of: protectionClass, until: monotonicNanoseconds() + 10_000_000_000)
+        let takesRecords = (try? beginLateRecords(protectionClass)) != nil
+        return finishLock(protectionClass, sweeping: false) && takesRecords
+    }
+
+    // MARK: the keys of open files
 
     /// Wipes the file keys of every open file of class A or 7, at a lock those of class B files that no program has open, and
     /// those of files that are being opened or copied. Runs under the exclusive side of the state lock.

@@ -70,7 +70,7 @@ import VolumeFormat
     private static func close(_ protectionClass: ProtectionClass, _ it: TestVolume) {
         it.lock()
         guard protectionClass == seven else { return }
-        #expect(it.volume.lock(seven) { Issue.record("late records: \($0)") })
+        #expect(it.volume.lockUnmounted(seven))
     }
 
     /// A lock wipes the key of a copy that could not begin after it, while the copy waits, and the copy then ends.

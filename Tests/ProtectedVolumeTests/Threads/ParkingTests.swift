@@ -108,11 +108,11 @@ import VolumeFormat
         try content.put([UInt8](repeating: 1, count: 9000), at: 0)
         let turns = Lock<[ReadTurn]>([])
         let length = FileContent.bufferLength(count: 100)
-        func read(at offset: UInt64) throws -> [UInt8] {
+        func read() throws -> [UInt8] {
             var buffer = try FileContent.largeBuffer(length, in: content.context)
             return try buffer.withMutableBytes(count: length) { (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
                 guard let turn = turns.withLock({ $0.popLast() }) else { return [] }
-                let result = try content.read(turn: turn, into: &bytes, at: offset, count: 100)
+                let result = try content.read(turn, into: &bytes)
                 #expect(keys.ring.readsInFlight == (result.range.isEmpty ? 0 : 1))
                 let plain = bytes.span.extracting(result.range).copiedBytes()
                 result.finish()
@@ -121,23 +121,39 @@ import VolumeFormat
             }
         }
         let hold = content.ranges.acquire(RangeLock.everything, exclusive: true)
-        var small = try FileContent.largeBuffer(length, in: content.context)
-        let isParked = try small.withMutableBytes(count: length) {
-            (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
-            try content.readUnlessBusy(into: &bytes, at: 8950, count: 100, limit: 0) == nil
-        }
-        #expect(isParked)
+        #expect(try content.turn(at: 8950, count: 100, limit: 0) == nil)
         content.park(at: 8950, count: 100) { turn in turns.withLock { $0.append(turn) } }
         #expect(turns.withLock { $0.isEmpty } && keys.ring.readsInFlight == 0)
         content.ranges.release(hold)
-        #expect(try read(at: 8950) == [UInt8](repeating: 1, count: 50))
+        #expect(try read() == [UInt8](repeating: 1, count: 50))
         // Behind the end; and free at once where nothing is in the way.
         content.park(at: 20_000, count: 100) { turn in turns.withLock { $0.append(turn) } }
-        #expect(try read(at: 20_000) == [])
+        #expect(try read() == [])
         // Locked meanwhile: refused, and its pages are free again.
         content.park(at: 0, count: 100) { turn in turns.withLock { $0.append(turn) } }
         keys.lock([content])
-        #expect(throws: VolumeError.locked(.complete)) { _ = try read(at: 0) }
+        #expect(throws: VolumeError.locked(.complete)) { _ = try read() }
+        content.ranges.release(content.ranges.acquire(RangeLock.everything, exclusive: true))
+    }
+
+    /// A turn that a lock and an unlock overtake gives nothing of a file that was replaced below meanwhile.
+    @Test func aTurnAfterAnUnlockIsOfTheSameFile() throws {
+        let keys = try ContentKeys(.aes256GCM)
+        let store = MemoryStore()
+        let content = try store.create(in: keys.mount(), class: .complete)
+        try content.put([1, 2, 3], at: 0)
+        try content.flushHeader()
+        let turn = try #require(try content.turn(at: 0, count: 3, limit: 0))
+        keys.lock([content])
+        try keys.unlock()
+        try store.backing().write([UInt8](repeating: 7, count: 16).span, at: 16)
+        let length = FileContent.bufferLength(count: 3)
+        var buffer = try FileContent.largeBuffer(length, in: content.context)
+        #expect(throws: VolumeError.stale) {
+            try buffer.withMutableBytes(count: length) { (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
+                try content.read(turn, into: &bytes).finish()
+            }
+        }
         content.ranges.release(content.ranges.acquire(RangeLock.everything, exclusive: true))
     }
 }
