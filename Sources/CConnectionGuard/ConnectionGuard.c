@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,23 +89,63 @@ static _Noreturn void guard(int messages, pid_t daemon) {
     _exit(0);
 }
 
-int pfs_guard_start(void) {
-    int ends[2];
-    pid_t daemon = getpid(), child;
-    if (pipe2(ends, O_CLOEXEC) != 0) return -errno;
-    child = fork();
+struct start {
+    int pipe[2], result;
+    pid_t daemon;
+    sem_t done;
+};
+
+/*
+ * The thread whose end the kernel signals to the guard. It ends with the daemon, and nothing can delay that, because it has
+ * no descriptor: the descriptors of the other threads may include a file of the mount itself, and when the daemon is killed,
+ * closing that file waits for an answer of the daemon (FLUSH) until the guard has aborted the connection.
+ */
+static void *outlived(void *argument) {
+    struct start *start = argument;
+    pid_t child = fork();
     if (child == 0) {
-        close(ends[1]);
-        guard(ends[0], daemon);
+        close(start->pipe[1]);
+        guard(start->pipe[0], start->daemon);
     }
-    if (child < 0) {
-        int reason = errno;
-        close(ends[0]);
-        close(ends[1]);
-        return -reason;
-    }
-    close(ends[0]);
-    return ends[1];
+    int result = child < 0 || syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0 ? -errno : 0;
+    prctl(PR_SET_NAME, "pfs-outlived", 0, 0, 0);
+    start->result = result;
+    /* The starter now frees what is behind the pointer. */
+    sem_post(&start->done);
+    while (result == 0) pause();
+    return NULL;
+}
+
+/* Starts the thread with all signals blocked, so that it handles none of the daemon's. 0 or -errno. */
+static int start_thread(struct start *start) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    int error;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 64 << 10);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, outlived, start);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error != 0) return -error;
+    while (sem_wait(&start->done) != 0) {}
+    return start->result;
+}
+
+int pfs_guard_start(void) {
+    struct start start = {.daemon = getpid()};
+    int result;
+    if (pipe2(start.pipe, O_CLOEXEC) != 0) return -errno;
+    sem_init(&start.done, 0, 0);
+    result = start_thread(&start);
+    sem_destroy(&start.done);
+    close(start.pipe[0]);
+    if (result == 0) return start.pipe[1];
+    close(start.pipe[1]);
+    return result;
 }
 
 int pfs_guard_watch(int messages, const struct pfs_guarded *mount) {

@@ -11,8 +11,7 @@ import HostSystem
 package struct ConnectionGuard: ~Copyable {
     private let messages: Descriptor
 
-    /// Forks the guard before any secret is read, because a fork shares memory, and on the main thread, whose end it waits for.
-    /// Nil if the system cannot make a process.
+    /// Forks the guard before any secret is read, because a fork shares memory. Nil if the system cannot make a process.
     package init?() {
         let number = pfs_guard_start()
         guard number >= 0 else { return nil }

@@ -2,16 +2,21 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import harness
+from built import built
 from harness import outcome, pattern, read_file, set_class, write_file
 from namespaces import own_namespace
+from processes import is_running
 
 ROUNDS = {"quick": 2, "usual": 4, "full": 50}
 SIZE = 1 << 20
+GUARD = os.path.join(harness.REPOSITORY, "Sources/CConnectionGuard")
 
 
 def guards(pid):
@@ -121,6 +126,29 @@ def test_killed_in_a_lock(environment):
     mount = environment.mount(volume, path=path)
     for number in range(ROUNDS[environment.mode]):
         environment.cell("[what was synced]", pattern(20_000, seed=number), read_file(mount / f"kept{number}"))
+
+
+def test_killed_with_a_file_of_its_mount(environment):
+    """A daemon that flushes has a file of its own mount open, and the kernel may close that file before all others."""
+    own_namespace()
+    compiler = next(filter(None, map(shutil.which, ("cc", "clang"))), None)
+    if not compiler:
+        raise harness.Skip("there is no C compiler")
+    words = (compiler, "-shared", "-fPIC", "-I", GUARD + "/include", GUARD + "/ConnectionGuard.c", "-o")
+    library = built(environment, "guard.so", lambda path: harness.run(*words, path, timeout=None))
+    path = environment.new_path("mount")
+    os.mkdir(path)
+    server = subprocess.Popen([sys.executable, os.path.join(harness.SUPPORT, "self_holder.py"), library, path], stdout=subprocess.PIPE)
+    try:
+        environment.cell("[the server]", b"ready\n", server.stdout.readline())
+        server.kill()
+        harness.wait_until(lambda: not is_running(server.pid), 20, "the server's end")
+        environment.cell("[a program on the mount]", "ENOTCONN", outcome(os.listdir, path))
+    finally:
+        # A forced unmount ends the connection, whatever still waits for it.
+        harness.run("umount", "-f", "-l", path, ok=False)
+        server.kill()
+        server.wait()
 
 
 def test_ends_with_its_daemon(environment):
