@@ -180,7 +180,10 @@ package final class RunningMount: Sendable {
             }
             code = .failure
         }
-        point.restore()
+        // Somebody has ended it on purpose. A unit ends it at each shutdown, too.
+        if unmounter.withLock({ $0 }) != nil, !request.isOfUnit, !request.isReadOnly {
+            MountClaim.forget(point.path, of: access.found)
+        }
         record(.unmounted, Record.Detail.by(unmounter.withLock { $0 }) + [.result(code)])
         return code
     }
