@@ -16,6 +16,9 @@ package enum ServiceManager {
 
     private static let isStarted = Atomic(false)
 
+    /// Whether such a unit has started this process.
+    package static var isThere: Bool { unsafe getenv("NOTIFY_SOCKET") != nil }
+
     /// Sends the state in a datagram to the socket named in NOTIFY_SOCKET. Never waits. A failure is nothing to the service, and the
     /// manager has time limits of its own.
     package static func notify(_ state: State) {

@@ -39,8 +39,4 @@ package enum SystemPaths {
         if let base = environment("XDG_CONFIG_HOME"), base.isAbsolute { return base.appending(name) }
         return accountHome(of: geteuid())?.appending(".config").appending(name)
     }
-    /// The file that keeps the mode of the bare mount point, beside the mount's control socket, in case the daemon dies.
-    package static func modeRecord(beside socket: HostPath) -> HostPath {
-        socket.parent.appending("mode-\(socket.lastComponent)")
-    }
 }

@@ -26,7 +26,6 @@ final class ControlService: Sendable {
 
     private let device: String
     private let mountPoint: HostPath
-    private let modeBefore: mode_t
     private let handler: MountHandler
     private let events: EventHub
     private let log: DaemonLog
@@ -35,10 +34,9 @@ final class ControlService: Sendable {
     private let watcher = Lock<BackgroundThread?>(nil)
 
     /// Binds the socket that is named by the mount's device numbers, and begins to answer.
-    init(_ mount: RunningMount, _ events: EventHub, modeBefore: mode_t) throws(CommandFailure) {
+    init(_ mount: RunningMount, _ events: EventHub) throws(CommandFailure) {
         device = mount.entry.device
         mountPoint = mount.point.path
-        self.modeBefore = modeBefore
         self.events = events
         log = mount.log
         handler = MountHandler(mount)
@@ -50,9 +48,6 @@ final class ControlService: Sendable {
     private func serve() throws(CommandFailure) {
         let socket = try Self.checkPlace(mountPoint).appending(device)
         do throws(SystemError) {
-            let record = SystemPaths.modeRecord(beside: socket)
-            try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600)
-                .write(String(modeBefore, radix: 8))
             let server = try ControlServer(socket: socket, handler: handler, events: events, limits: Self.limits)
             try server.start()
             state.withLock { state in
@@ -103,10 +98,7 @@ final class ControlService: Sendable {
         state.withLock { $0.isEnding = true }
         ended.broadcast()
         watcher.withLock { $0.take() }?.join()
-        let (servers, socket) = state.withLock { ($0.servers, $0.socket) }
-        for server in servers { server.stop() }
-        let record = SystemPaths.modeRecord(beside: socket)
-        _ = unsafe record.withCString { unsafe unlink($0) }
+        for server in state.withLock({ $0.servers }) { server.stop() }
     }
 }
 

@@ -128,7 +128,11 @@ package enum Daemon {
         let events = MountEvents()
         let mount = try RunningMount(request, access, volume, damage, log, events)
         do throws(CommandFailure) {
-            let control = try ControlService(mount, events.hub, modeBefore: mount.point.makeUnwritable())
+            let control = try ControlService(mount, events.hub)
+            if mount.point.close() {
+                log.write(
+                    "\(mount.point.path): from now on nothing can be saved there while the volume is not mounted")
+            }
             mount.record(.mounted, [.ownUser, .result(.success)])
             if isUnlocked {
                 mount.record(.unlocked, [.ownUser] + access.bag.credential(ofSlot: slot) + [.result(.success)])
@@ -287,7 +291,8 @@ package enum Daemon {
             try EndingMount.waiting(for: request.volume, changing: access.bag.volumeID) {
                 () throws(CommandFailure) in
                 try MountClaim.take(
-                    access.found, isShared: request.options.volume.isShared, mountPoint: request.mountPoint)
+                    access.found, isShared: request.options.volume.isShared, mountPoint: request.mountPoint,
+                    options: request.isOfUnit ? nil : request.optionWords)
             }
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)

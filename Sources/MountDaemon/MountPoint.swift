@@ -1,4 +1,4 @@
-// The bare mount point. Checks whether it can be used, and makes it unwritable while it is mounted on.
+// The bare mount point. Checks whether it can be used, and makes it unwritable for as long as nothing is mounted there.
 
 import CLibrary
 import CommandSupport
@@ -10,6 +10,8 @@ final class MountPoint: Sendable {
     /// Nil below an automount, whose directory nobody can write to, and whose mount would not expire while it is open.
     private let directory: Descriptor?
     private let mode: mode_t
+    /// Whether its end must not restore it.
+    private let isClosed = Lock(false)
     /// Absolute, with links resolved, as in the mount table.
     let path: HostPath
 
@@ -48,10 +50,8 @@ final class MountPoint: Sendable {
             throw .init(.busy, "\(path): a protectfs volume (\(mounted.source)) is already mounted there")
         }
         do {
-            guard try FileStatus.names(in: resolved).isEmpty else {
-                throw CommandFailure(
-                    .mountPoint, "\(path): the mount point is not empty; choose an empty directory")
-            }
+            let names = try FileStatus.names(in: resolved)
+            guard names.isEmpty else { throw isFull(path, names, volume) }
         } catch let error as CommandFailure {
             throw error
         } catch let error as SystemError {
@@ -59,6 +59,15 @@ final class MountPoint: Sendable {
         } catch {
             throw .init(.mountPoint, "\(path): the mount point cannot be used")
         }
+    }
+
+    /// It may be what programs have saved there while the volume was not mounted.
+    private static func isFull(_ path: HostPath, _ names: [HostPath], _ volume: HostPath) -> CommandFailure {
+        let shown = names.map(\.description).sorted().prefix(3).joined(separator: ", ")
+        return .init(
+            .mountPoint,
+            "\(path): the mount point is not empty; in it: \(shown)\(names.count > 3 ? ", and \(names.count - 3) more" : ""). If that was saved while the volume was not mounted, this moves it into the volume: protectfs import --move \(path.word) \(volume.word)"
+        )
     }
 
     private static func dead(_ path: HostPath) -> CommandFailure {
@@ -74,8 +83,10 @@ final class MountPoint: Sendable {
             let directory = try Descriptor(opening: self.path, O_RDONLY | O_DIRECTORY)
             let status = try directory.status()
             mode = status.st_mode & 0o7777
-            // A killed daemon has left it unwritable, and fusermount3 refuses a directory that its user may not write to.
-            if mode & 0o200 == 0, status.st_uid == geteuid() { _ = fchmod(directory.number, mode | 0o200) }
+            // An earlier mount has left it unwritable, and fusermount3 refuses a directory that its user may not write to.
+            if mode & 0o200 == 0, status.st_uid == geteuid(), !Credentials.isRoot {
+                _ = fchmod(directory.number, mode | 0o200)
+            }
             let isAutomount = (try? MountTable.entry(at: self.path))?.type == "autofs"
             self.directory = isAutomount ? nil : consume directory
         } catch {
@@ -83,22 +94,28 @@ final class MountPoint: Sendable {
         }
     }
 
-    /// Removes the write permission of the covered directory, so that a save after an unmount does not end up in it.
-    /// fusermount3 needs it writable, so this comes after mounting. Returns the previous mode for the record.
-    func makeUnwritable() -> mode_t {
-        change(to: mode & ~0o222)
-        return mode
+    /// Takes the write permission of the covered directory for good, so that nothing is saved in it while nothing is mounted there:
+    /// after a restart, or after a crash. fusermount3 needs it writable, so this comes after mounting. A private place is nobody's to
+    /// save in.
+    /// - Returns: whether it was writable until now.
+    func close() -> Bool {
+        isClosed.withLock { $0 = true }
+        guard !SystemPaths.runtimes.contains(where: path.isInside) else { return false }
+        return change(to: mode & ~0o222) && mode & 0o222 != 0
     }
 
-    /// Restores the mode.
-    func restore() { change(to: mode) }
+    /// Leaves the directory as it was found, because nothing was mounted on it.
+    func restore() {
+        isClosed.withLock { $0 = true }
+        _ = change(to: mode)
+    }
 
-    private func change(to mode: mode_t) {
+    private func change(to mode: mode_t) -> Bool {
         switch directory {
-        case .some(let directory): _ = fchmod(directory.number, mode)
-        case .none: break
+        case .some(let directory): fchmod(directory.number, mode) == 0
+        case .none: false
         }
     }
 
-    deinit { restore() }
+    deinit { if !isClosed.withLock({ $0 }) { restore() } }
 }

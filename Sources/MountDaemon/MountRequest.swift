@@ -23,6 +23,10 @@ package struct MountRequest {
     let traces: Bool
     /// The volume stays in the state before first unlock.
     package let noUnlock: Bool
+    /// Whether a unit of the service manager mounts, as protectfs@.service does.
+    let isOfUnit: Bool
+    /// The words of `-o` that this call was given.
+    let optionWords: String
     /// The location of the device key.
     package private(set) var deviceKey: FoundVolume.DeviceKeyChoice
     /// The usual grace of a lock, and the longest, in seconds.
@@ -42,6 +46,7 @@ package struct MountRequest {
             )
         }
         noUnlock = arguments.has("no-unlock")
+        isOfUnit = arguments.has("foreground") && ServiceManager.isThere
         terms = CheckedVolume.Terms(arguments)
         deviceKey = FoundVolume.DeviceKeyChoice(naming: arguments)
         let policy = try Policy.read()
@@ -53,6 +58,7 @@ package struct MountRequest {
             }
             lists.append(text)
         }
+        optionWords = lists.dropFirst().joined(separator: ",")
         if arguments.has("read-only") { lists.append("ro") }
         do throws(MountOptionError) {
             options = try MountOptions.parse(lists)

@@ -172,7 +172,10 @@ package final class RunningMount: Sendable {
             }
             code = .failure
         }
-        point.restore()
+        // Somebody has ended it on purpose. A unit ends it at each shutdown, too.
+        if ending.askedBy != nil, !request.isOfUnit, !request.isReadOnly {
+            MountClaim.forget(point.path, of: access.found)
+        }
         record(.unmounted, Record.Detail.by(ending.askedBy) + [.result(code)])
         return code
     }

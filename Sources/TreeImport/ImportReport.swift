@@ -25,6 +25,7 @@ package final class ImportReport {
     private var failures: [Finding] = []
     private var differences: [Finding] = []
     private var skipped: [Finding] = []
+    private var kept: [Finding] = []
     private var unkept: [String: Int] = [:]
     /// The private mount, if it has not ended.
     private var remains: Finding?
@@ -39,6 +40,8 @@ package final class ImportReport {
     var again = 0
     /// Objects that were compared, and equal.
     var verified = 0
+    /// Objects that were removed from the source, directories not counted. Nil if none is to be removed.
+    package var removed: Int?
     /// Bytes that were compared, and equal.
     var bytes: UInt64 = 0
 
@@ -46,7 +49,7 @@ package final class ImportReport {
     package init(_ source: HostPath, isCopying: Bool) { (self.source, self.isCopying) = (source, isCopying) }
 
     /// Whether something is not in the volume as it is in the source.
-    var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty || !skipped.isEmpty || remains != nil }
+    package var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty || !skipped.isEmpty || remains != nil }
 
     /// An object could not be copied or compared.
     func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
@@ -60,6 +63,9 @@ package final class ImportReport {
     /// An object is left out on purpose.
     func skip(_ path: [EntryName], _ text: String) { add(path, text, to: &skipped) }
 
+    /// An object stays in the source, although it was to be removed.
+    func keep(_ path: [EntryName], _ text: String) { add(path, text, to: &kept) }
+
     private func add(_ path: [EntryName], _ text: String, to list: inout [Finding]) {
         let finding = Finding(path: path.reduce(source) { $0.appending(bytes: Array($1.bytes)) }, text: text)
         if known.insert(finding).inserted { list.append(finding) }
@@ -70,11 +76,12 @@ package final class ImportReport {
 
     /// Prints everything, and returns the exit code.
     package func tell(_ volume: HostPath, isJSON: Bool) -> ExitCode {
-        let code = isIncomplete ? ExitCode.failure : .success
+        let code = isIncomplete || !kept.isEmpty ? ExitCode.failure : .success
         if isJSON { return Output.done("the import has ended", json(volume).line + "\n", code) }
         show(failures, "not copied")
         show(differences, "differs")
         show(skipped, "left out")
+        show(kept, "not removed")
         if let remains { Output.error("\(remains.path): \(remains.text)") }
         for (what, count) in unkept.sorted(by: { $0.key < $1.key }) {
             Output.note("protectfs: not kept: \(what) (\(count == 1 ? "1 object" : "\(count) objects"))")
@@ -88,6 +95,13 @@ package final class ImportReport {
         text += "\(verified) compared and equal, \(bytes) bytes.\n"
         if isIncomplete {
             text += "\(incompleteness): see the messages above\(remedy).\n"
+            if removed != nil { text += "Nothing was removed from \(source).\n" }
+        } else if let removed {
+            text += """
+                Everything in \(source) is in the volume; \(removed) objects were removed from there. Their contents can stay readable
+                on the disk, in free space, in snapshots and in backups.
+
+                """
         } else {
             text += """
                 Everything in \(source) is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
@@ -129,6 +143,7 @@ package final class ImportReport {
             ("copiedAgain", .integer(Int64(again))), ("verified", .integer(Int64(verified))),
             ("verifiedBytes", .unsigned(bytes)), ("failures", list(failures + [remains].compactMap { $0 })),
             ("differences", list(differences)), ("skipped", list(skipped)),
+            ("removed", removed.map { .integer(Int64($0)) } ?? .null), ("kept", list(kept)),
             (
                 "notKept",
                 .array(

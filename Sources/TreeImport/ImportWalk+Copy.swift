@@ -41,7 +41,10 @@ extension ImportWalk {
             do throws(Errno) {
                 try place.to.createDirectory(place.name, mode: Self.unfinished)
                 report.copied += 1
-                try place.to.node(place.name).setAttribute(Self.mark, [], mode: .set)
+                let made = try place.to.node(place.name)
+                try made.setAttribute(Self.mark, [], mode: .set)
+                // The files that come to it later get the class, too.
+                try setClass(of: place, made)
             } catch {
                 guard error == .EEXIST else { throw error }
                 report.present += 1
@@ -150,13 +153,16 @@ extension ImportWalk {
         return name
     }
 
+    private func setClass(of place: Place, _ made: BackingNode) throws(Errno) {
+        guard let wanted = rules.protectionClass(of: place.path) else { return }
+        try made.setAttribute(
+            Array("\(AttributeName.protection)".utf8), Array(wanted.canonicalName.utf8), mode: .set)
+    }
+
     private func makeFile(_ place: Place, _ temporary: EntryName) throws(Errno) {
         let to = try place.to.createFile(temporary, mode: 0o600)
         // Before the first byte, so that none was ever in a weaker class.
-        if let wanted = rules.protectionClass(of: place.path) {
-            try to.setAttribute(
-                Array("\(AttributeName.protection)".utf8), Array(wanted.canonicalName.utf8), mode: .set)
-        }
+        try setClass(of: place, to)
         for attempt in 1...Self.attempts {
             let from = try place.from.openFile(place.name, .readOnly)
             let before = try from.status()

@@ -158,6 +158,7 @@ extension ImportWalk {
         for name in other.keys where Self.isACL(name) && one[name] == nil { wrong.append("an ACL that it adds") }
         guard !wrong.isEmpty else {
             report.verified += 1
+            compared?[Identity(status)] = status.changed
             return
         }
         guard mends, replaces, !isSecond else {

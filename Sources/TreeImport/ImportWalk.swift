@@ -27,8 +27,8 @@ package final class ImportWalk {
         let to: BackingDirectory
     }
 
-    /// The object of a hard link.
-    struct Identity: Hashable {
+    /// An object, whatever its name.
+    package struct Identity: Hashable {
         let device: UInt64
         let inode: UInt64
 
@@ -62,6 +62,8 @@ package final class ImportWalk {
     var mends = false
     /// The directories in which the comparison has made a file anew, as they were before.
     var remade: [[EntryName]: Status] = [:]
+    /// When the objects of the source had changed last that were compared and equal. Nil unless they are to be removed.
+    package var compared: [Identity: Timestamp]?
     /// Attributes that the volume does not take.
     var refused: Set<[UInt8]> = []
     private var total: (objects: UInt64, bytes: UInt64) = (0, 0)

@@ -37,5 +37,27 @@ def typed(bed, passphrase):
         terminal.type(passphrase, after=r"assphrase[^\n]*: $")
         assert terminal.read_until(r"code-\d+-end").endswith("code-0-end")
         assert terminal.run("grep -q secret ~/documents/letter") == 0
+    restarted(bed, passphrase)
     bed.run("systemctl --user disable --now protectfs-agent; protectfs unmount ~/documents", USER)
     bed.run(f"loginctl disable-linger {USER}")
+
+
+def restarted(bed, passphrase):
+    """After a restart the volume is mounted again, locked; before that, and without the agent, nothing can be saved beside it."""
+    bed.reboot()
+    bed.wait("findmnt -n ~/documents", "the mount after the restart", USER)
+    bed.wait("systemctl --user is-active protectfs-agent", "the agent after the restart", USER)
+    assert "before-first-unlock" in bed.run("protectfs status --json ~/documents", USER)[1]
+    assert bed.run("echo plain >~/documents/new", USER, ok=False)[0] != 0
+    with Terminal(bed, "sh", USER) as terminal:
+        terminal.read_until(r"\$ $")
+        terminal.type("protectfs unlock ~/documents; echo code-$?-''end")
+        terminal.type(passphrase, after=r"assphrase[^\n]*: $")
+        assert terminal.read_until(r"code-\d+-end").endswith("code-0-end")
+        assert terminal.run("grep -q secret ~/documents/letter") == 0
+    bed.run("systemctl --user stop protectfs-mounts", USER)
+    bed.wait("! findmnt -n ~/documents", "the end of the mount", USER)
+    assert bed.run("echo plain >~/documents/new", USER, ok=False)[0] != 0
+    said = bed.run("protectfs status; protectfs doctor", USER)[1]
+    assert said.count(f"protectfs mount /home/{USER}/.documents /home/{USER}/documents") == 2, said
+    bed.run("systemctl --user start protectfs-mounts && findmnt -n ~/documents", USER)

@@ -113,30 +113,12 @@ package enum DaemonConnection {
         }
     }
 
-    /// Removes the remains of a dead daemon: its socket, and the write protection of the bare mount point.
+    /// Removes the socket of a dead daemon.
     package static func cleanAfterDead(_ entry: MountEntry) {
-        // Only if the daemon made them, because anyone can make the directory in /tmp.
+        // Only if the daemon made it, because anyone can make the directory in /tmp.
         let owners = Set([geteuid(), entry.owner ?? geteuid()])
         for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
-            let record = SystemPaths.modeRecord(beside: socket)
-            if let file = try? Descriptor(opening: record, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
-                let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.owner,
-                let bytes = try? file.readAll(limit: 64),
-                let mode = UInt32(String(decoding: bytes, as: UTF8.self), radix: 8)
-            {
-                try? restoreMode(entry, mode)
-            }
             _ = unsafe socket.withCString { unsafe unlink($0) }
-            _ = unsafe record.withCString { unsafe unlink($0) }
         }
-    }
-
-    /// When root cleans up for another user, that user could have replaced the mount point by a link or by the directory of a
-    /// third user. The mode is then not changed.
-    private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
-        let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-        let owner = try directory.status().st_uid
-        guard entry.owner == geteuid() || entry.owner == owner else { return }
-        _ = fchmod(directory.number, mode & 0o7777)
     }
 }

@@ -5,6 +5,7 @@ package import CommandSupport
 import DBus
 package import HostSystem
 package import VolumeAccess
+import VolumeFormat
 
 /// Locks the user's mounts as long as it runs, and once more when it ends. The buses have threads of their own: one that hangs
 /// delays neither a logout nor the end.
@@ -45,6 +46,10 @@ package final class Agent {
         readSessions()
         guard waitForBuses() else { return end() }
         ServiceManager.notify(.ready)
+        // Not here, because a mount may not answer.
+        _ = BackgroundThread(name: "closed mounts") { [desktop] in
+            for notice in Self.closedMounts() { desktop.show(notice) }
+        }
         while true {
             var entries = [PollEntry(signalDescriptor.number)]
             if let sessions { entries.append(sessions.pollEntry) }
@@ -53,6 +58,26 @@ package final class Agent {
             if signals.wait(timeout: 0) != nil { return end() }
             readSessions()
         }
+    }
+
+    /// What a person who has just logged in should open or mount.
+    private static func closedMounts() -> [MountLocker.Notice] {
+        let mounts = ((try? MountLookup.knownOwn()) ?? []).filter { $0.owner == geteuid() }
+        let closed = mounts.filter { mount in
+            guard let state = try? ExtendedAttribute.read("\(AttributeName.state)", of: mount.mountPoint) else {
+                return false
+            }
+            return VolumeState(attributeValue: String(decoding: state, as: UTF8.self)) == .beforeFirstUnlock
+        }
+        return closed.map { mount in
+            .init(
+                summary: "\(mount.mountPoint) is locked",
+                text: "Open it: protectfs unlock \(mount.mountPoint.word)", isUrgent: false)
+        }
+            + KnownMount.all().map { known in
+                .init(
+                    summary: "\(known.mountPoint) is not mounted", text: "Mount it: \(known.command)", isUrgent: false)
+            }
     }
 
     /// Waits until both buses were tried, and not for ever: one may hang. False if a signal ends the agent meanwhile.

@@ -19,9 +19,10 @@ package enum MountClaim {
     /// - Parameters:
     ///   - isShared: for `-o shared`, whose mounts may be several on one machine.
     ///   - mountPoint: nil for a check.
+    ///   - options: the words of `-o` with which the agent may mount it there again; nil if something else does.
     /// - Throws: busy if another mount or check has it; otherwise the failure of the state file.
     package static func take(
-        _ access: FoundVolume, isShared: Bool = false, mountPoint: HostPath? = nil
+        _ access: FoundVolume, isShared: Bool = false, mountPoint: HostPath? = nil, options: String? = nil
     ) throws(CommandFailure) {
         let (volume, place) = (access.bag.volumeID, try access.place())
         let path = LocalFile.mountLock(of: volume, number: place.number)
@@ -35,16 +36,39 @@ package enum MountClaim {
                 .init(name: StateFileStore.fileName(volume, place.number), .unwritable(error.cause)))
         }
         guard lock(file, isShared: isShared) else { throw busy(access, place, holder: owner(file)) }
-        // For the messages of other programs, and for those that wait. It may not fit, which only makes that message shorter.
-        if let record = try? open(path, O_WRONLY | O_TRUNC) {
+        // For the messages of other programs, for those that wait, and for the next start of the machine. It may not fit, which only
+        // makes a message shorter. A check, or a mount in a private place, is nothing to come back to.
+        var record = MountRecord(read: file)
+        record.store = HostPath(bytes: place.store.path)
+        if let mountPoint = mountPoint.flatMap({ try? $0.resolved() }),
+            !SystemPaths.runtimes.contains(where: mountPoint.isInside)
+        {
             // Of several mounts that share a store, the last one has written the record, and it says nothing of the others.
-            let mountPoint = isShared ? nil : mountPoint.flatMap { try? $0.resolved() }
-            let store = Array(HostPath(bytes: place.store.path).description.utf8)
-            let text = store + (mountPoint.map { [0] + $0.bytes } ?? [])
-            try? record.write(text.span)
+            record.mountPoint = isShared ? nil : mountPoint
+            record.options = isShared ? nil : options
         }
+        record.write(to: path)
         // The claim ends with the process, after it has closed its epoch.
         _ = file.release()
+    }
+
+    /// Forgets that a store was mounted here, because somebody has unmounted it on purpose. The process has the claim.
+    package static func forget(_ mountPoint: HostPath, of access: FoundVolume) {
+        guard let place = try? access.place() else { return }
+        let path = LocalFile.mountLock(of: access.bag.volumeID, number: place.number)
+        guard let file = try? open(path, O_RDONLY) else { return }
+        var record = MountRecord(read: file)
+        guard record.mountPoint == mountPoint else { return }
+        (record.mountPoint, record.options) = (nil, nil)
+        record.write(to: path)
+    }
+
+    /// The records of stores that no mount or check has now.
+    static func leftRecords() -> [MountRecord] {
+        lockFiles().compactMap { path in
+            guard let file = try? open(path, O_RDONLY), lock(file) else { return nil }
+            return MountRecord(read: file)
+        }
     }
 
     /// The path of another store of this volume that is mounted or being repaired right now. Nil if there is none.
@@ -60,18 +84,20 @@ package enum MountClaim {
 
     /// The claim of a daemon that has a mount at one of these paths, or had one and has not ended. Nil if there is none.
     static func ofMount(at candidates: [HostPath]) -> HostPath? {
+        lockFiles().first { path in
+            guard let file = try? open(path, O_RDONLY), let mountPoint = MountRecord(read: file).mountPoint else {
+                return false
+            }
+            return candidates.contains(mountPoint) && !lock(file)
+        }
+    }
+
+    private static func lockFiles() -> [HostPath] {
+        let nameEnd = Array(".mount.lock".utf8)
         let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
         return names.filter { $0.bytes.suffix(nameEnd.count).elementsEqual(nameEnd) }
             .map { SystemPaths.data.appending(bytes: $0.bytes) }
-            .first { path in
-                guard let file = try? open(path, O_RDONLY) else { return false }
-                let record = record(file)
-                return record.count == 2 && candidates.contains(HostPath(bytes: record[1])) && !lock(file)
-            }
     }
-
-    /// The end of the names of these lock files.
-    private static let nameEnd = Array(".mount.lock".utf8)
 
     private static func open(_ path: HostPath, _ flags: Int32) throws(SystemError) -> Descriptor {
         try Descriptor(opening: path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode: 0o600)
@@ -87,16 +113,7 @@ package enum MountClaim {
     }
 
     /// The path that the holder has written.
-    private static func owner(_ file: borrowing Descriptor) -> HostPath? {
-        guard let bytes = record(file).first, bytes.first == UInt8(ascii: "/") else { return nil }
-        return HostPath(bytes: bytes)
-    }
-
-    /// What the holder has written: the path of the store, and after a byte 0 the mount point.
-    private static func record(_ file: borrowing Descriptor) -> [[UInt8]] {
-        let bytes = (try? file.readAll(limit: 5 * Int(PATH_MAX))) ?? []
-        return bytes.split(separator: 0, maxSplits: 1, omittingEmptySubsequences: false).map { Array($0) }
-    }
+    private static func owner(_ file: borrowing Descriptor) -> HostPath? { MountRecord(read: file).store }
 
     private static func busy(_ access: FoundVolume, _ place: StoreIdentity, holder: HostPath?) -> CommandFailure {
         guard let holder, holder.description != HostPath(bytes: place.store.path).description else {

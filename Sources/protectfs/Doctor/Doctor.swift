@@ -4,6 +4,7 @@ import CLibrary
 import CommandSupport
 import Control
 import HostSystem
+import VolumeAccess
 
 extension Command {
     static let doctor = Command(
@@ -22,7 +23,7 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             let mounts: [MountEntry]
             if let path = arguments.operands.first {
-                let mount = try MountLookup.at(path)
+                let mount = try KnownMount.mounted(at: path)
                 // Its files and its store may be on a file system that never answers, and the traces are in the user's home.
                 guard mount.owner == geteuid() else {
                     throw .init(
@@ -33,6 +34,7 @@ extension Command {
                 mounts = try MountLookup.knownOwn().filter { $0.owner == geteuid() }
             }
             var weaknesses = MachineChecks.all()
+            if arguments.operands.isEmpty { weaknesses += KnownMount.all().map(Weakness.init) }
             for mount in mounts { weaknesses += MountChecks(mount).all() }
             if arguments.has("json") {
                 Output.line(JSONValue.array(weaknesses.map(\.json)).line)
@@ -51,7 +53,7 @@ struct Weakness {
     /// What was looked at. The raw value is the word of `doctor --json`.
     enum Check: String {
         case swap, hibernation, coreDumps, freedMemory, lockedMemory, allowOther
-        case daemon, store, deviceKey, loopDevice, recentFiles, thumbnails, weakDefault
+        case notMounted, daemon, store, deviceKey, loopDevice, recentFiles, thumbnails, weakDefault
     }
 
     let check: Check
@@ -61,6 +63,20 @@ struct Weakness {
     let problem: String
     /// What to do.
     let advice: String
+
+    /// - Parameter place: nil if it is about the machine.
+    init(check: Check, place: HostPath?, problem: String, advice: String) {
+        (self.check, self.place, self.problem, self.advice) = (check, place, problem, advice)
+    }
+
+    /// A volume that was mounted before a restart, or before its daemon died, and is not.
+    fileprivate init(_ known: KnownMount) {
+        let isWritable = (try? FileStatus.read(known.mountPoint)).map { $0.st_mode & 0o222 != 0 } ?? false
+        self.init(
+            check: .notMounted, place: known.mountPoint,
+            problem: "the volume \(known.volume) is not mounted there"
+                + (isWritable ? ", so what programs save there is not encrypted" : ""), advice: known.command)
+    }
 
     /// One line for people.
     var text: String { Output.oneLine("\(place.map { "\($0): " } ?? "")\(problem); \(advice)") }

@@ -12,18 +12,15 @@ extension Command {
         "import", .maintenance, [Operand("SOURCE", .directory), .volume],
         "Copies a directory into a volume, and verifies the copy.",
         details: """
-            SOURCE is a directory, for example a mounted volume of gocryptfs, securefs, encfs or CryFS. It is only read. VOLUME
-            is a volume, or a directory of a mounted one. If the volume is not mounted, it is mounted in a private place for as
+            SOURCE is a directory, for example a mounted volume of gocryptfs, securefs, encfs or CryFS. VOLUME is a volume, or a directory of a mounted one. If the volume is not mounted, it is mounted in a private place for as
             long as the command runs.
 
-            With --class, files that match a pattern get a class before the first byte is written. The first rule that matches
-            counts. A pattern without a slash is compared with the file's name; one with a slash is compared with its path in
-            SOURCE, and matches everything below a directory.
+            With --class, files that match a pattern get a class before the first byte is written, and directories that match
+            give it to new files. The first rule that matches counts. A pattern without a slash is compared with the name; one
+            with a slash is compared with the path in SOURCE, and matches everything below a directory.
 
             An import that was interrupted or killed continues when the same command is given again. What is in the volume
-            already and differs is never replaced without --replace.
-
-            The exit code is 1 if something could not be copied or differs.
+            already and differs is never replaced without --replace. The exit code is 1 if something could not be copied or differs.
             """,
         more: """
             The command copies contents with their holes, names, modes, times, extended attributes, ACLs, hard links, symbolic
@@ -39,6 +36,7 @@ extension Command {
                 "into", value: Value(name: "DIRECTORY", kind: .text), standard: "the volume's root",
                 help: "copy into this directory of the volume, which is made if it is missing"),
             Option("replace", help: "replace files that differ from the source"),
+            Option("move", help: "then remove from the source what is in the volume"),
             Option("verify-only", help: "copy nothing; only compare the volume with the source"),
             .json, .deviceKey,
         ] + Option.credentials + [.acceptKeybag],
@@ -57,11 +55,16 @@ private enum ImportCommand {
         if arguments.has("verify-only"), arguments.has("replace") {
             throw .init(.usage, "--verify-only and --replace cannot be used together")
         }
+        if arguments.has("verify-only"), arguments.has("move") {
+            throw .init(.usage, "--verify-only and --move cannot be used together")
+        }
         let rules = try ImportRules(arguments.all("class"))
         try refuseStore(path)
         let source = try open(path)
         let isCopying = !arguments.has("verify-only")
         let report = ImportReport(path, isCopying: isCopying)
+        let interruption = Interruption(exit: ExitCode.failure.number)
+        var removal: SourceRemoval?
         let place = try ImportPlace(volume, arguments)
         do throws(CommandFailure) {
             let target = try open(try place.directory(arguments.path("into"), makes: isCopying))
@@ -69,9 +72,11 @@ private enum ImportCommand {
             let walk = try ImportWalk(
                 from: source, to: target, store: try open(place.entry.source), rules: rules,
                 replaces: arguments.has("replace"), report: report,
-                interruption: Interruption(exit: ExitCode.failure.number))
+                interruption: interruption)
+            if arguments.has("move") { walk.compared = [:] }
             if isCopying { try walk.copy() }
             try walk.verify(mends: isCopying)
+            if arguments.has("move") { removal = SourceRemoval(after: walk, report) }
             report.progress.end()
         } catch {
             report.progress.end()
@@ -80,6 +85,10 @@ private enum ImportCommand {
         }
         // What is said below is true only after that.
         if let failure = place.end() { report.fail(failure.place, failure.text) }
+        if removal != nil {
+            report.removed = 0
+            if !report.isIncomplete { removal?.run(source, interruption) }
+        }
         return report.tell(place.volume, isJSON: arguments.has("json"))
     }
 

@@ -15,7 +15,7 @@ extension Command {
         examples: [.init("protectfs unlock ~/documents", "Unlock; ask for the passphrase.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
-            let entry = try MountLookup.at(path)
+            let entry = try KnownMount.mounted(at: path)
             let number = try arguments.text("if-lock").flatMap { Int64($0) }
             let condition = number.map { UnlockCondition.ifLock($0) } ?? .always
             // Connects before a person types. The connection is not kept, because the daemon does not wait for typing.
@@ -77,7 +77,7 @@ extension Command {
             guard let path = arguments.operands.first else {
                 throw .init(.usage, "name a mount point, or use --all; protectfs status shows all mounts")
             }
-            let entry = try MountLookup.at(path)
+            let entry = try KnownMount.mounted(at: path)
             return tell(try lock(entry, path, request), path, entry, isJSON: isJSON)
         })
 
@@ -200,7 +200,7 @@ extension Command {
             guard wanted.count == 1 else { throw .init(.usage, "use one of --unlocked, --locked and --first-unlock") }
             let timeout = try arguments.seconds("timeout")
             let deadline = timeout.map { monotonicNanoseconds() + $0 * 1_000_000_000 }
-            var client = try DaemonConnection.connect(try MountLookup.at(path), path)
+            var client = try DaemonConnection.connect(try KnownMount.mounted(at: path), path)
             // A daemon that says nothing uses up the time. It has a second even if that is 0.
             let patience = min(max(timeout.map { Double($0) } ?? 30, 1), 30)
             var state: VolumeState

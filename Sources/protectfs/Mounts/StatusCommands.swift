@@ -5,6 +5,7 @@ import CommandSupport
 import Control
 import HostSystem
 import Keybag
+import VolumeAccess
 import VolumeFormat
 
 extension Command {
@@ -25,7 +26,7 @@ extension Command {
             let entries: [MountEntry]
             let answers: [Result<StatusReport, CommandFailure>]
             if let path = arguments.operands.first {
-                entries = [try MountLookup.at(path)]
+                entries = [try KnownMount.mounted(at: path)]
                 if arguments.has("is-dead") {
                     // The kernel tells others than the owner nothing, root included, unless the mount is open to all.
                     if let owner = entries[0].owner, let group = entries[0].number(of: "group_id"), Credentials.isRoot {
@@ -62,8 +63,11 @@ extension Command {
             }
             if arguments.has("json") {
                 Output.line(arguments.operands.isEmpty ? JSONValue.array(lines).line : lines[0].line)
-            } else if entries.isEmpty {
-                Output.line("No volume is mounted.")
+            } else if arguments.operands.isEmpty {
+                let known = KnownMount.all()
+                if entries.isEmpty, known.isEmpty { Output.line("No volume is mounted.") }
+                if !entries.isEmpty, !known.isEmpty { Output.line() }
+                for mount in known { Output.line(Output.oneLine("\(mount.mountPoint): not mounted; \(mount.command)")) }
             }
             return code
         })
@@ -97,7 +101,7 @@ extension Command {
         usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
-            var client = try DaemonConnection.connect(try MountLookup.at(path), path)
+            var client = try DaemonConnection.connect(try KnownMount.mounted(at: path), path)
             let state = try DaemonConnection.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
             let isJSON = arguments.has("json")
             Output.line(

@@ -121,6 +121,9 @@ def test_classes(environment):
     wanted = {"a.pdf": "complete", "b.txt": usual, "medical/c.txt": "completeUnlessOpen", "medical/old/d.pdf": "completeUnlessOpen",
               "none.log": "none"}
     environment.cell("classes", wanted, {name: get_class(mount / name) for name in wanted})
+    for name, expected in (("new", usual), ("medical/new", "completeUnlessOpen"), ("medical/old/new", "completeUnlessOpen")):
+        write_file(mount / name, b"x")
+        environment.cell(f"class of {name}", expected, get_class(mount / name))
     listed = json.loads(mount.command("class", "list", "-R", "--json", mount.path).stdout)
     environment.cell("none is exposed", [], [one["path"] for one in listed if "exposed" in one.get("flags", [])])
     for rule in ("complete", "complete:", "unknown:*", "complete:/x"):

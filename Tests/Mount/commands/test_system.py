@@ -33,6 +33,7 @@ INSTALLED = {
     "sbin/umount.fuse.protectfs": 0o755,
     "usr/local/lib/systemd/user/protectfs@.service": 0o644,
     "usr/local/lib/systemd/user/protectfs-agent.service": 0o644,
+    "usr/local/lib/systemd/user/protectfs-mounts.service": 0o644,
     "usr/local/lib/systemd/user/protectfs-secrets@.service": 0o644,
     "usr/local/lib/systemd/system/protectfs-lock.service": 0o644,
 }
@@ -69,12 +70,13 @@ def test_install(environment):
                          ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "man", "protectfs.1"))):
         environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
     for name in ("sbin/mount.fuse.protectfs", "sbin/umount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
-                 "usr/local/lib/systemd/user/protectfs-agent.service", "usr/local/lib/systemd/user/protectfs-secrets@.service",
+                 "usr/local/lib/systemd/user/protectfs-agent.service", "usr/local/lib/systemd/user/protectfs-mounts.service",
+                 "usr/local/lib/systemd/user/protectfs-secrets@.service",
                  "usr/local/lib/systemd/system/protectfs-lock.service"):
         with open(os.path.join(destination, name), encoding="utf-8") as file:
             environment.cell(f"[{name} names the program]", True, "/usr/local/bin/protectfs" in file.read())
     if shutil.which("systemd-analyze"):
-        for unit in ("user/protectfs@.service", "user/protectfs-agent.service", "user/protectfs-secrets@.service",
+        for unit in ("user/protectfs@.service", "user/protectfs-agent.service", "user/protectfs-mounts.service", "user/protectfs-secrets@.service",
                      "system/protectfs-lock.service"):
             path = os.path.join(destination, "usr/local/lib/systemd", unit)
             done = run("systemd-analyze", "verify", "--man=no", path, ok=False)
@@ -132,6 +134,7 @@ def test_install_elsewhere(environment):
         ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644, ".local/share/SiriKali/backends/protectfs.json": 0o644,
         ".local/share/systemd/user/protectfs@.service": 0o644,
         ".local/share/systemd/user/protectfs-agent.service": 0o644,
+        ".local/share/systemd/user/protectfs-mounts.service": 0o644,
         ".local/share/systemd/user/protectfs-secrets@.service": 0o644}, files(home))
     script_of_user(home, "uninstall")
     environment.cell("[home: uninstalled]", {}, files(home))

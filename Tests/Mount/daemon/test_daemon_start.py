@@ -46,7 +46,7 @@ def without(streams, *words, environment, timeout=harness.PATIENCE, wait=True):
 def second_mount(environment, mount):
     """The exit code of a second writable mount of the volume."""
     path = environment.new_path("second")
-    os.mkdir(path)
+    os.mkdir(path, mode=0o500)
     done = harness.protectfs("mount", "--recovery-file", mount.volume.code_file, mount.volume.path, path,
                              env=mount.volume.environment, ok=False)
     if done.returncode == 0:
@@ -85,7 +85,7 @@ def test_closed_streams(environment):
         label = "without " + ",".join(map(str, streams))
         volume = environment.volume()
         path = environment.new_path("mount")
-        os.mkdir(path)
+        os.mkdir(path, mode=0o500)
         code, text = without(streams, harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path,
                              environment=volume.environment)
         environment.cell(f"{label}: mount", (0, ""), (code, text))
@@ -107,7 +107,7 @@ def test_closed_streams_in_the_foreground(environment):
         label = "without " + ",".join(map(str, streams))
         volume = environment.volume()
         path = environment.new_path("mount")
-        os.mkdir(path)
+        os.mkdir(path, mode=0o500)
         mount = harness.Mount(volume, path)
         child = without(streams, harness.binary(), "mount", "--foreground", "--recovery-file", volume.code_file,
                         volume.path, path, environment=volume.environment, wait=False)
@@ -154,7 +154,7 @@ def test_closed_streams_of_mount8(environment):
     """The helper of mount(8), without any stream: before first unlock, as it has no secret."""
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.mkdir(path)
+    os.mkdir(path, mode=0o500)
     helper = os.path.join(harness.REPOSITORY, "mount-scripts/packaging/mount.fuse.protectfs")
     where = {**volume.environment, "PATH": os.path.dirname(harness.binary()) + ":" + os.environ["PATH"]}
     for streams in COMBINATIONS:
@@ -174,7 +174,7 @@ def test_other_descriptors(environment):
     """Descriptors 3 and 4, through which the command talks with the daemon, taken by the starter or closed."""
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.mkdir(path)
+    os.mkdir(path, mode=0o500)
     for label, numbers in (("3 and 4 taken", (3, 4)), ("3 to 40 taken", range(3, 41)), ("none taken", ())):
         def prepare(numbers=numbers):
             null = os.open("/dev/null", os.O_RDWR)

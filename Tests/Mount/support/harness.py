@@ -265,7 +265,10 @@ class Environment:
         """Mounts a volume (a fresh one when none is given); more arguments are those of subprocess.run."""
         volume = volume or self.volume()
         path = path or self.new_path("mount")
-        os.makedirs(path, exist_ok=True)
+        if not os.path.isdir(path):
+            os.makedirs(path)
+            # As the first mount leaves it, which says so.
+            os.chmod(path, 0o500)
         words = ["mount"]
         for option in options:
             words += ["-o", option]
@@ -296,6 +299,9 @@ class Environment:
                 done = mount.command("unmount", mount.path, ok=False)
                 if done.returncode != 0:
                     self.report("unmount at the end", done.stderr.strip() or f"exit code {done.returncode}")
+        # The mount helper makes mount points immutable.
+        if os.geteuid() == 0 and os.path.isdir(self.base):
+            run("chattr", "-i", *(os.path.join(self.base, name) for name in os.listdir(self.base)), ok=False)
 
 
 def told():

@@ -46,7 +46,7 @@ _protectfs_command() {
     "lock") options="--grace --all --reason --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
-    "agent") options="" operands="" ;;
+    "agent") options="--mount" operands="" ;;
     "class get") options="--json" operands="path…" ;;
     "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeWhenUserInactive,completeUntilFirstUserAuthentication,none,inherit path…" ;;
     "class list") options="--recursive --json" operands="path…" ;;
@@ -67,7 +67,7 @@ _protectfs_command() {
     "keys retire") options="--ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --accept-keybag" operands="directory path" ;;
-    "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag" operands="directory directory" ;;
+    "import") options="--class --into --replace --move --verify-only --json --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag" operands="directory directory" ;;
     "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
