@@ -181,7 +181,7 @@ def test_limits(environment):
     """The daemon raises its limit to the hard one, which an administrator has set, and refuses one that is too low."""
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
 
     def run(soft, hard):
         return environment.mount(volume, path=path, ok=False, preexec_fn=lambda: resource.setrlimit(
