@@ -152,8 +152,8 @@ let programModules: [[Target]] = [
     module(
         "VolumeAccess",
         uses: [
-            "CommandSupport", "ProtectedVolume", "FileContents", "KeyFiles", "SecurityKey", "PassphraseStrength",
-            "Control", "Keybag", "BackingStore", "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
+            "CommandSupport", "KeyFiles", "SecurityKey", "PassphraseStrength", "Control", "Keybag", "BackingStore",
+            "SodiumKit", "VolumeFormat", "HostSystem", "CLibrary",
         ],
         untested: true),
     module(

@@ -25,7 +25,7 @@ extension Frontend {
         guard let name = path.last else { throw .notSupported }
         let use = system.idleClock.begin()
         defer { withExtendedLifetime(use) {} }
-        try withNode(at: path) { (node, parent) throws(VolumeError) in
+        try volume.withNode(at: path) { (node, parent) throws(VolumeError) in
             // Written data may still be only in the page cache.
             _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
@@ -54,10 +54,8 @@ extension Frontend {
         guard let name = path.last else { throw .notSupported }
         let use = system.idleClock.begin()
         defer { withExtendedLifetime(use) {} }
-        return try withNode(at: path) { (node, parent) throws(VolumeError) in
-            guard let header = try volume.header(of: node),
-                header.keyGeneration != volume.keys.withState({ $0.generation(of: header.protectionClass) })
-            else { return false }
+        return try volume.withNode(at: path) { (node, parent) throws(VolumeError) in
+            guard try volume.hasFormerKey(node) else { return false }
             _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
             let isReplaced = try volume.renewKey(of: node) { now in
@@ -79,25 +77,12 @@ extension Frontend {
     package func changeClass(
         _ path: [[UInt8]], to protectionClass: ProtectionClass, by user: UInt32?
     ) throws(VolumeError) {
-        try withNode(at: path) { (node, _) throws(VolumeError) in
+        try volume.withNode(at: path) { (node, _) throws(VolumeError) in
             guard node.kind == .file else { throw .notSupported }
             let lowered = try volume.changingClass(of: node, by: { user }) { () throws(VolumeError) in
                 try volume.changeClass(of: node, to: protectionClass)
             }
             if let lowered { events(.classLowered(lowered)) }
         }
-    }
-
-    /// Looks `path` up and keeps it known while `body` runs.
-    private func withNode<Result>(
-        at path: [[UInt8]], _ body: (_ node: Node, _ parent: Node) throws(VolumeError) -> Result
-    ) throws(VolumeError) -> Result {
-        guard !path.isEmpty else { throw .notSupported }
-        var nodes = [volume.root]
-        defer { for node in nodes.dropFirst() { volume.forget(node, count: 1) } }
-        for component in path {
-            nodes.append(try volume.lookup(component, in: nodes[nodes.count - 1]).node)
-        }
-        return try body(nodes[nodes.count - 1], nodes[nodes.count - 2])
     }
 }

@@ -74,7 +74,10 @@ package struct MountRequest {
             }
         }
         // A remount only changes what the kernel does.
-        if !options.isRemount { try policy.apply(to: &options.volume, idle: options.idleSeconds) }
+        if !options.isRemount {
+            options.volume.leastDefault = try policy.checkMount(
+                defaultClass: options.volume.defaultClass, idle: options.idleSeconds)
+        }
         if options.volume.isStrict, options.volume.recovers {
             throw .init(.usage, "-o strict and -o recover cannot be used together")
         }

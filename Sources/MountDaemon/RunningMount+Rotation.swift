@@ -2,14 +2,14 @@
 
 import BackingStore
 import CLibrary
-import CommandSupport
-import Control
-internal import FileContents
-import FuseFrontend
-import HostSystem
+package import CommandSupport
+package import Control
+import FileContents
+package import FuseFrontend
+package import HostSystem
 import KeyFiles
 import Keybag
-import ProtectedVolume
+package import ProtectedVolume
 import VolumeAccess
 import VolumeCheck
 import VolumeFormat
@@ -40,15 +40,33 @@ extension RunningMount {
         }
     }
 
-    /// Gives the file at a path of the store a new key, if a former class key wraps its key. Removes a copy that a killed rewriting
-    /// has left.
+    /// Gives the file at a path of the store a new key, if a former class key wraps its key.
     func renewKey(
         _ request: RenewalRequest, progress: (ClassProgress) -> Bool
     ) throws(CommandFailure) -> RenewalReport {
         try requireRotatable()
-        let shown = entry.source.appending(bytes: request.path)
+        return try FileRenewal.run(
+            request, in: volume, frontend, shown: { _ in entry.source.appending(bytes: request.path) },
+            progress: progress)
+    }
+}
+
+/// A new key for one file of an open volume.
+package enum FileRenewal {
+    /// Gives the file at a path of the store a new key, if a former class key wraps its key. Removes a copy that a killed rewriting
+    /// has left.
+    ///
+    /// - Parameters:
+    ///   - frontend: that of the volume's mount. Nil if it is not mounted.
+    ///   - shown: names the file in messages. It gets the path on the mount, which is empty if nothing is known of it.
+    ///   - progress: says whether to go on.
+    package static func run(
+        _ request: RenewalRequest, in volume: Volume, _ frontend: Frontend?, shown: ([[UInt8]]) -> HostPath,
+        progress: (ClassProgress) -> Bool
+    ) throws(CommandFailure) -> RenewalReport {
         let entries = HostPath(bytes: request.path).components.compactMap { EntryName($0) }
         let pace = Pace(request.rate)
+        var path: [[UInt8]] = []
         var size: UInt64 = 0
         do throws(VolumeError) {
             if let name = entries.last, ReservedName.kind(of: name.bytes.span) == .temporary {
@@ -57,7 +75,8 @@ extension RunningMount {
             guard case .success(let place) = try NamedPlace.find(backing: entries, in: volume) else {
                 throw .notSupported
             }
-            let isRenewed = try frontend.renewKey(place.visible) { copy, total in
+            path = place.visible
+            let advance = { (copy: CopyProgress, total: UInt64) in
                 size = copy.done
                 var goesOn = progress(ClassProgress(done: copy.done, total: total))
                 pace.wait(at: copy.written) {
@@ -67,31 +86,36 @@ extension RunningMount {
                 }
                 return goesOn
             }
+            let isRenewed =
+                switch frontend {
+                case .some(let frontend): try frontend.renewKey(path, progress: advance)
+                case .none: try volume.renewKey(at: path, progress: advance)
+                }
             return RenewalReport(isRenewed: isRenewed, bytes: isRenewed ? size : 0)
         } catch .refused(.ENOENT), .store(.ENOENT), .noEntry, .stale {
             return RenewalReport(isRenewed: false, bytes: 0)
         } catch .refused(.EBUSY) {
-            throw .init(.busy, "\(shown): the file is open for writing")
+            throw .init(.busy, "\(shown(path)): the file is open for writing")
         } catch .refused(.EMLINK) {
-            throw .init(.failure, "\(shown): the file has several names (hard links), and is not written anew")
+            throw .init(.failure, "\(shown(path)): the file has several names (hard links), and is not written anew")
         } catch .refused(.EINTR) {
-            throw .init(.notMounted, "\(shown): the mount is ending")
+            throw .init(.notMounted, "\(shown(path)): the mount is ending")
         } catch {
-            throw ErrorMessages.volume(error, shown)
+            throw ErrorMessages.volume(error, shown(path))
         }
     }
 }
 
 /// Bounds the bytes written each second.
-package final class Pace {
+private final class Pace {
     private let rate: UInt64?
     private let start = monotonicNanoseconds()
 
     /// - Parameter rate: bytes each second; nil for no bound.
-    package init(_ rate: UInt64?) { self.rate = rate }
+    init(_ rate: UInt64?) { self.rate = rate }
 
     /// Waits until `bytes` since the start are within the rate, or `goesOn` says no.
-    package func wait(at bytes: UInt64, goesOn: () -> Bool) {
+    func wait(at bytes: UInt64, goesOn: () -> Bool) {
         guard let rate else { return }
         // At a low rate a long file may take more nanoseconds than a number has room for.
         let pause = UInt64(exactly: (Double(bytes) / Double(rate) * 1e9).rounded()) ?? .max

@@ -38,19 +38,17 @@ package struct NeededKeys: Sendable {
     /// - Parameters:
     ///   - isMounted: whether the store changes meanwhile. An entry that has gone is passed over then: `KeyRing.quietMoves` says
     ///     whether it may be elsewhere now.
-    ///   - leftovers: former keys. The copies that a killed rewriting has left beside their files are removed if they need one of
-    ///     them. Only for a store that does not change meanwhile.
-    ///   - file: gets the backing path of each file that a mount shows, and of each such copy, and the key that its header names.
+    ///   - file: gets the backing path of each file that a mount shows, and of each copy that a killed rewriting has left beside its
+    ///     file, and the key that its header names.
     ///   - goesOn: asked often; false ends it with EINTR.
     /// - Throws: the store's error if anything cannot be read.
     package static func find(
         in directory: BackingDirectory, _ metadata: MetadataKeys, isMounted: Bool = false,
-        removing leftovers: Set<FormerKey> = [], file: (_ path: [UInt8], FormerKey) -> Void = { _, _ in },
-        goesOn: () -> Bool = { true }
+        file: (_ path: [UInt8], FormerKey) -> Void = { _, _ in }, goesOn: () -> Bool = { true }
     ) throws(VolumeError) -> NeededKeys {
         var needed = NeededKeys()
         do throws(Errno) {
-            let look = Look(metadata: metadata, isMounted: isMounted, leftovers: leftovers)
+            let look = Look(metadata: metadata, isMounted: isMounted)
             try needed.look(through: directory, look, file, goesOn)
         } catch { throw .store(error) }
         return needed
@@ -59,7 +57,6 @@ package struct NeededKeys: Sendable {
     private struct Look {
         let metadata: MetadataKeys
         let isMounted: Bool
-        let leftovers: Set<FormerKey>
     }
 
     /// A directory that is not looked into yet.
@@ -127,19 +124,12 @@ package struct NeededKeys: Sendable {
                 guard look.isMounted, error == .ENOENT else { throw error }
             }
         }
-        var isChanged = false
         for copy in copies {
             let key = FormerKey(copy.header)
-            let isLeftover = files.contains(copy.header.fileID)
-            if isLeftover, look.leftovers.contains(key), (try? directory.unlink(copy.entry.name)) != nil {
-                isChanged = true
-                continue
-            }
             let below = Self.path(of: copy.entry, below: path)
             need(key, below)
-            if isLeftover { found(below, key) }
+            if files.contains(copy.header.fileID) { found(below, key) }
         }
-        if isChanged { try directory.synchronize() }
         return below
     }
 
@@ -187,7 +177,7 @@ package struct NeededKeys: Sendable {
     static func isLeftover(
         _ name: EntryName, in directory: BackingDirectory, _ metadata: MetadataKeys
     ) throws(Errno) -> Bool {
-        let look = Look(metadata: metadata, isMounted: true, leftovers: [])
+        let look = Look(metadata: metadata, isMounted: true)
         func id(of name: EntryName, _ kind: FileKind) throws(Errno) -> ObjectID? {
             guard kind == .regular, case .names(let header) = try header(of: directory.openFile(name, .readOnly), look)
             else { return nil }

@@ -64,7 +64,7 @@ import VolumeFormat
         let store = MemoryStore()
         let file = try store.root.createFile(#require(EntryName("late")), mode: 0o600)
         try file.write(bytes.span, at: 0)
-        guard let header = try LateFileContent.header(of: file) else { throw VolumeError.invalid }
+        guard let header = try LateFiles.header(of: file) else { throw VolumeError.invalid }
         #expect(filled(LateFileHeader.length) { header.store(into: &$0) } == Array(bytes[..<LateFileHeader.length]))
         let keys = try keys(vector)
         let key: LateKey

@@ -111,13 +111,6 @@ import VolumeFormat
                 #expect(throws: Never.self) {
                     let outcome = try CheckOutcome.of(it, it.directory, threads: 1) { $0.repairs = true }
                     #expect(outcome.summary.directories == 1501 && outcome.summary.remaining == 0)
-                    let ring = try it.keys.ring()
-                    try it.keys.unlock(ring)
-                    let states = StateFileStore(directory: it.states.root, volumeID: ring.volumeID)
-                    let rotated = try KeyRotation.run(
-                        directory: it.directory.reopen(), keys: ring, states: states, advance: { _ in true },
-                        notice: { _ in }, report: { Issue.record("\($0.count): \($1)") })
-                    #expect(rotated.failed == 0)
                 }
             })
         thread.join()

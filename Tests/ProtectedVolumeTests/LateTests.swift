@@ -325,7 +325,7 @@ import VolumeFormat
         try StateFileStore(directory: scene.it.states.root, volumeID: scene.it.volume.keys.volumeID).update { state in
             state?.layout.openLocks = [.init(number: 7), .init(number: LateFileName.largest)]
         }
-        #expect(LateRecords.openLocks(of: scene.it.volume.keys.volumeID, in: scene.store.root).isEmpty)
+        #expect(LateFiles.openLocks(of: scene.it.volume.keys.volumeID, in: scene.store.root).isEmpty)
         let again = try scene.it.mountAgain(scene.store.root)
         #expect(try LateScene.openLocks(scene.it.states, again).isEmpty)
         let node = try again.node("f")

@@ -104,7 +104,7 @@ final class TamperLate: Sendable {
         try write(first, at: 0, contents.0)
         try write(other, at: 0, contents.1)
         try it.volume.synchronize(node, dataOnly: true)
-        let number = try #require(LateRecords.numbers(in: store.root).first { !known.contains($0) })
+        let number = try #require(LateFiles.numbers(in: store.root).first { !known.contains($0) })
         let older = try bytes(store, number)
         try write(second, at: 16, contents.0)
         try it.volume.synchronize(node, dataOnly: true)

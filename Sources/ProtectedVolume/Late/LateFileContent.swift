@@ -22,14 +22,6 @@ package struct LateFileContent: Sendable {
     /// Whether these bytes begin with a record that verifies, and a newer version has made it.
     var isNewer = false
 
-    /// Reads the header; nil if the file is not a late file.
-    static func header(of file: BackingFile) throws(Errno) -> LateFileHeader? {
-        var bytes = InlineArray<128, UInt8>(repeating: 0)
-        var raw = bytes.mutableSpan
-        guard try file.read(into: &raw, at: 0) == LateFileHeader.length else { return nil }
-        return try? LateFileHeader(parsing: bytes.span)
-    }
-
     /// Reads the records up to the first one that is incomplete or does not verify.
     init(reading file: BackingFile, _ key: LateKey) throws(Errno) {
         lastMAC = key.firstMAC

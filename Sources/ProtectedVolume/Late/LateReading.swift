@@ -31,7 +31,7 @@ package enum LateReading: Sendable {
             }
         }
         let length = try file.status().size
-        guard let header = try LateFileContent.header(of: file), header.number == number else {
+        guard let header = try LateFiles.header(of: file), header.number == number else {
             self = length < UInt64(LateFileHeader.length) ? .empty : .refused
             return
         }
@@ -48,23 +48,6 @@ package enum LateReading: Sendable {
         }
         let found = try LateFileContent(reading: file, key)
         self = found.isNewer ? .newer : .whole(file, key, found)
-    }
-}
-
-extension LateRecords {
-    /// The number of entries of the root that a mount searches for unknown late files. A check searches all.
-    static let mostEntries = 65536
-
-    /// Numbers of the late files in a volume's root, in ascending order.
-    static func numbers(in root: BackingDirectory, atMost limit: Int = .max) -> [UInt64] {
-        var numbers: [UInt64] = []
-        var seen = 0
-        try? root.forEachEntry { entry in
-            if let number = LateFileName.number(of: entry.name.bytes.span) { numbers.append(number) }
-            seen += 1
-            return seen < limit
-        }
-        return numbers.sorted()
     }
 }
 

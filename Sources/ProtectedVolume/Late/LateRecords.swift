@@ -106,7 +106,7 @@ package final class LateRecords: Sendable {
             for (number, done) in listed { try load(number, done) }
             try freePlaces(of: listed.count)
             if !hasNewer.load(ordering: .acquiring) { hasLoaded.store(true, ordering: .releasing) }
-            for number in Self.numbers(in: root, atMost: Self.mostEntries)
+            for number in LateFiles.numbers(in: root, atMost: LateFiles.mostEntries)
             where !listed.contains(where: { $0.number == number }) {
                 report(number, .notListed)
             }
@@ -127,7 +127,7 @@ package final class LateRecords: Sendable {
     /// root.
     func listed() throws(VolumeError) -> [(number: UInt64, done: UInt32)] {
         if let state = try states?.load() { return state.layout.openLocks.map { ($0.number, $0.done) } }
-        return Self.numbers(in: root).map { ($0, 0) }
+        return LateFiles.numbers(in: root).map { ($0, 0) }
     }
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {

@@ -233,6 +233,24 @@ extension Volume {
         }
     }
 
+    /// Whether a former class key wraps the key of a file.
+    package func hasFormerKey(_ node: Node) throws(VolumeError) -> Bool {
+        guard let header = try header(of: node) else { return false }
+        return header.keyGeneration != keys.withState { $0.generation(of: header.protectionClass) }
+    }
+
+    /// Gives the file at a path a new key if it has a former one, and says whether it had. For a volume that no kernel knows.
+    package func renewKey(
+        at path: [[UInt8]], progress: (_ copy: CopyProgress, _ total: UInt64) -> Bool
+    ) throws(VolumeError) -> Bool {
+        try withNode(at: path) { (node, _) throws(VolumeError) in
+            guard try hasFormerKey(node) else { return false }
+            let total = try attributes(of: node).size
+            try renewKey(of: node) { progress($0, total) }
+            return true
+        }
+    }
+
     private func reencryptFile(
         _ node: Node, to target: ProtectionClass?, explicit: Bool, progress: (CopyProgress) -> Bool
     ) throws(VolumeError) -> Bool {

@@ -43,6 +43,17 @@ extension Volume {
         }
     }
 
+    /// Looks a path from the root up, and keeps its nodes known while `body` runs.
+    package func withNode<Result>(
+        at path: [[UInt8]], _ body: (_ node: Node, _ parent: Node) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        guard !path.isEmpty else { throw .notSupported }
+        var nodes = [root]
+        defer { for node in nodes.dropFirst() { forget(node, count: 1) } }
+        for component in path { nodes.append(try lookup(component, in: nodes[nodes.count - 1]).node) }
+        return try body(nodes[nodes.count - 1], nodes[nodes.count - 2])
+    }
+
     /// The backing entry of `name`, and its status.
     func locate(
         _ name: Span<UInt8>, in parent: Node, _ directory: BackingDirectory

@@ -2,7 +2,6 @@
 
 package import CommandSupport
 import Control
-package import FileContents
 package import HostSystem
 package import Keybag
 package import SodiumKit
@@ -142,15 +141,19 @@ package struct Policy: Sendable {
         return "default_class=\(ofClass),idle=\(value(.idle, else: .seconds(0)))"
     }
 
-    /// Refuses options of a mount that a rule forbids, and passes a rule on to the volume.
+    /// Refuses options of a mount that a rule forbids.
     /// - Parameter idle: the seconds without use after which the mount locks by itself.
-    package func apply(to volume: inout VolumeOptions, idle: UInt64?) throws(CommandFailure) {
-        let chosen = volume.defaultClass
+    /// - Returns: the weakest class that a directory's default may have.
+    package func checkMount(
+        defaultClass chosen: ProtectionClass, idle: UInt64?
+    ) throws(CommandFailure) -> ProtectionClass {
         try checkDefaultClass(chosen, "-o default_class=\(chosen.canonicalName)")
         try check(.seconds(idle ?? 0), for: .idle, idle.map { "-o idle=\($0)" } ?? "a mount that never locks by itself")
-        for rule in rules(limiting: .defaultClass) where rule.forbids(.protectionClass(volume.leastDefault)) {
-            if case .protectionClass(let least) = rule.value { volume.leastDefault = least }
+        var weakest = ProtectionClass.none
+        for rule in rules(limiting: .defaultClass) where rule.forbids(.protectionClass(weakest)) {
+            if case .protectionClass(let least) = rule.value { weakest = least }
         }
+        return weakest
     }
 
     /// Refuses a default class that a rule forbids.

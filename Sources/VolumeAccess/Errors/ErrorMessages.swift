@@ -6,7 +6,6 @@ package import CommandSupport
 package import HostSystem
 package import KeyFiles
 package import Keybag
-import ProtectedVolume
 package import SodiumKit
 package import VolumeFormat
 

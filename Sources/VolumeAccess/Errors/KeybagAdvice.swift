@@ -5,7 +5,6 @@ import CommandSupport
 import HostSystem
 import KeyFiles
 import Keybag
-import ProtectedVolume
 import VolumeFormat
 
 /// The next step for a person whose volume has no keybag that opens.

@@ -4,7 +4,6 @@ import CommandSupport
 import HostSystem
 import KeyFiles
 import Keybag
-import ProtectedVolume
 import VolumeFormat
 
 extension ErrorMessages {

@@ -2,7 +2,6 @@
 
 import KeyFiles
 package import HostSystem
-import ProtectedVolume
 package import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,

@@ -4,7 +4,6 @@ package import CommandSupport
 import HostSystem
 package import KeyFiles
 package import Keybag
-import ProtectedVolume
 package import VolumeFormat
 
 /// The record. An entry has no name of a file, no path, no content and no secret: the type of a detail has no room for them.

@@ -5,7 +5,6 @@ package import CommandSupport
 package import HostSystem
 import KeyFiles
 package import Keybag
-import ProtectedVolume
 import SodiumKit
 package import VolumeFormat
 

@@ -4,7 +4,6 @@ import CLibrary
 package import CommandSupport
 import HostSystem
 import KeyFiles
-import ProtectedVolume
 package import VolumeFormat
 
 /// Keeps two commands from changing one keybag at the same time on this machine.

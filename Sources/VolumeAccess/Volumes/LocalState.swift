@@ -6,7 +6,6 @@ package import CommandSupport
 package import HostSystem
 package import KeyFiles
 package import Keybag
-import ProtectedVolume
 package import VolumeFormat
 
 /// The state file as commands and the daemon use it.
@@ -175,7 +174,7 @@ package enum LocalState {
     /// late file in the volume's root is believed.
     private static func anew(_ access: FoundVolume, above others: [StateFile]) -> StateFile {
         var state = StateFile(unpinned: access.bag.volumeID, above: others)
-        state.layout.openLocks = LateRecords.openLocks(of: access.bag.volumeID, in: access.directory)
+        state.layout.openLocks = LateFiles.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
 

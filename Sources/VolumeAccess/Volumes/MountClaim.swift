@@ -5,7 +5,6 @@ import KeyFiles
 package import CommandSupport
 package import HostSystem
 import Keybag
-import ProtectedVolume
 import VolumeFormat
 
 /// The lock file beside a state file, which a writable mount or check holds from its first change of the state file to the end of

@@ -5,7 +5,6 @@ import CLibrary
 package import CommandSupport
 package import HostSystem
 import Keybag
-import ProtectedVolume
 package import VolumeFormat
 
 /// A store among those of one UUID that this machine has seen (docs/judge/volume-format.md 4.1).

@@ -5,7 +5,6 @@ import CLibrary
 package import CommandSupport
 package import HostSystem
 package import KeyFiles
-import ProtectedVolume
 package import VolumeFormat
 
 /// An object of a store, or a copy of one outside of any store. It is reached without following a link of the store.

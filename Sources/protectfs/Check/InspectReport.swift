@@ -7,6 +7,7 @@ internal import FileContents
 import HostSystem
 import KeyFiles
 import Keybag
+import MountDaemon
 import ProtectedVolume
 import VolumeAccess
 import VolumeCheck

@@ -95,8 +95,9 @@ enum KeysRotate {
         guard let prepared = try prepare(arguments, path, classes, mount) else { return .failure }
         // Not before, because a prompt can be ended by Ctrl-C.
         let interrupted = Interruption(exit: ExitCode.failure.number)
-        guard let mount else { return try rewrite(prepared, rate, interrupted) }
-        return try MountedRotation(mount, arguments, prepared, rate, interrupted).run()
+        let volume: any RotatingVolume
+        if let mount { volume = mount } else { volume = try OpenedVolume(prepared) }
+        return try FileRotation(volume, arguments, prepared, rate, interrupted).run()
     }
 
     /// Opens the volume, and replaces its keybag by one with new keys. Nil after a failure that has been reported.
@@ -226,54 +227,6 @@ enum KeysRotate {
         )
     }
 
-    /// Writes the files of a volume that is not mounted anew, and then takes the keys out of the keybag that nothing needs.
-    private static func rewrite(
-        _ prepared: consuming Prepared, _ rate: UInt64?, _ interrupted: Interruption
-    ) throws(CommandFailure) -> ExitCode {
-        let access = prepared.access
-        let path = access.path
-        let ring: KeyRing
-        do throws(SodiumError) { ring = try KeyRing(access.bag, keys: prepared.keys.copy()) } catch {
-            throw ErrorMessages.memory(error)
-        }
-        let states = try LocalState.store(access.found)
-        let progress = Progress()
-        let pace = Pace(rate)
-        let needed: NeededKeys
-        var done: UInt64 = 0
-        do throws(VolumeError) {
-            defer { progress.end() }
-            let summary = try KeyRotation.run(directory: access.directory, keys: ring, states: states) { now in
-                done = now.files
-                progress.show("\(now.files) files, \(now.bytes >> 20) MiB")
-                pace.wait(at: now.written) { !interrupted.isAsked }
-                return !interrupted.isAsked
-            } notice: { notice in
-                Output.error(Daemon.describe(notice, withNames: true))
-            } report: { file, error in
-                Output.error(ErrorMessages.volume(error, HostPath(bytes: file)).message + reason(error))
-            }
-            done = summary.files
-            if summary.isInterrupted { throw .refused(.EINTR) }
-            progress.show("looking for files that need a former key")
-            needed = try NeededKeys.find(
-                in: access.directory, ring.metadata, removing: prepared.keys.formerKeys,
-                goesOn: { !interrupted.isAsked })
-        } catch .refused(.EINTR), .store(.EINTR) {
-            throw Self.interrupted(path, done)
-        } catch {
-            throw ErrorMessages.volume(error, path)
-        }
-        let former = prepared.keys.formerKeys
-        if prepared.retires || !prepared.isNew {
-            let end = try drop(
-                prepared.retires ? needed.unneeded(of: former) : [], access, prepared.policy, prepared.choice,
-                prepared.keys, prepared.passphrase, prepared.others, code: prepared.code)
-            guard end == .success else { return end }
-        }
-        return try finished(path, needed, former, done, prepared.effect, retires: prepared.retires)
-    }
-
     /// Takes `unneeded` out of the keybag. Without any, it gets another recovery code only.
     static func drop(
         _ unneeded: Set<FormerKey>, _ access: CheckedVolume, _ policy: Policy, _ choice: FoundVolume.DeviceKeyChoice,
@@ -315,11 +268,6 @@ enum KeysRotate {
             .failure,
             "\(path): interrupted after \(files) files; the volume can be used, and protectfs keys rotate goes on with the rest"
         )
-    }
-
-    /// What a reason of a file's own adds to its message.
-    private static func reason(_ error: VolumeError) -> String {
-        error == .refused(.EMLINK) ? "; a file with several names (hard links) is not written anew" : ""
     }
 
     private static func unfinished(

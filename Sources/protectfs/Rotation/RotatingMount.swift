@@ -8,7 +8,8 @@ import SodiumKit
 import VolumeFormat
 
 /// A connection to the daemon of a mounted volume, made again if the daemon closes it because it was idle.
-final class RotatingMount {
+final class RotatingMount: RotatingVolume {
+    let isMounted = true
     private let entry: MountEntry
     private let volume: HostPath
     private var client: ControlClient?
@@ -81,17 +82,14 @@ final class RotatingMount {
         }
     }
 
-    /// What needs former keys beyond the store.
     func formerKeys() throws(CommandFailure) -> FormerKeysReport {
         try call { (client) throws(ControlError) in try client.formerKeys() }
     }
 
-    /// The state of the volume.
     func state() throws(CommandFailure) -> VolumeState {
         try call { (client) throws(ControlError) in try client.status().state }
     }
 
-    /// Has the daemon use the keys of the keybag as it is now. The volume must be unlocked.
     func takeIn(_ passphrase: borrowing SecretBytes) throws(CommandFailure) {
         let copy: SecretBytes
         do throws(SodiumError) { copy = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }
@@ -108,9 +106,6 @@ final class RotatingMount {
         }
     }
 
-    /// Gives the file at a path of the store a new key if it needs one.
-    ///
-    /// - Parameter progress: gets the bytes done, and says whether to go on.
     func renew(
         _ path: [UInt8], _ rate: UInt64?, progress: (UInt64) -> Bool
     ) throws(CommandFailure) -> RenewalReport {
@@ -124,8 +119,8 @@ final class RotatingMount {
         }
     }
 
-    /// Calls `wipe` before the volume is locked, and when the mount ends, from another thread. Calls it at once if the mount cannot
-    /// be watched.
+    func end() {}
+
     func beforeLock(_ wipe: @escaping @Sendable () -> Void) {
         let (entry, volume, keys) = (entry, volume, keys)
         let thread = BackgroundThread(name: "lock watch") {

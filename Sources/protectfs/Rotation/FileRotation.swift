@@ -1,4 +1,4 @@
-// `protectfs keys rotate` of a mounted volume: has the daemon write file after file anew, and waits while the volume is locked.
+// The work of `protectfs keys rotate` after the keybag has new keys: file after file, and waiting while the volume is locked.
 
 import BackingStore
 import CLibrary
@@ -13,8 +13,8 @@ import VolumeAccess
 import VolumeCheck
 import VolumeFormat
 
-/// The files of a mounted volume that get new keys.
-final class MountedRotation {
+/// The files of a volume that get new keys.
+final class FileRotation {
     /// What the end of the rotation needs. It is wiped when the volume is locked.
     private struct Secrets: ~Copyable {
         let passphrase: SecretBytes
@@ -31,7 +31,9 @@ final class MountedRotation {
     /// The rounds without progress, for files that programs have open, before the command ends.
     private static let patience = 5
 
-    private let mount: RotatingMount
+    private let volume: any RotatingVolume
+    /// Keeps other commands from changing the keybag. Nil while a daemon has the volume.
+    private let lock: KeybagLock?
     private let arguments: Arguments
     private let access: CheckedVolume
     private let policy: Policy
@@ -54,19 +56,20 @@ final class MountedRotation {
 
     private var path: HostPath { access.path }
 
-    /// Has the daemon take the new keys in. Of the class keys nothing stays in this process. Other commands may change the keybag
-    /// from now on until the end.
+    /// Has a daemon take the new keys in. Then nothing of the class keys stays in this process, and other commands may change the
+    /// keybag from now on until the end.
     init(
-        _ mount: RotatingMount, _ arguments: Arguments, _ prepared: consuming KeysRotate.Prepared, _ rate: UInt64?,
-        _ interrupted: Interruption
+        _ volume: any RotatingVolume, _ arguments: Arguments, _ prepared: consuming KeysRotate.Prepared,
+        _ rate: UInt64?, _ interrupted: Interruption
     ) throws(CommandFailure) {
-        do throws(CommandFailure) { try mount.takeIn(prepared.passphrase) } catch {
+        do throws(CommandFailure) { try volume.takeIn(prepared.passphrase) } catch {
             throw .init(
                 error.code,
                 "\(error.message); the new keybag is in place, and a recovery code that was shown is valid, but no file was written anew yet. Run protectfs keys rotate again to go on"
             )
         }
-        self.mount = mount
+        self.volume = volume
+        lock = volume.isMounted ? nil : prepared.lock
         self.arguments = arguments
         self.rate = rate
         self.interrupted = interrupted
@@ -82,16 +85,20 @@ final class MountedRotation {
         }
         secrets = Lock(Secrets(passphrase: prepared.passphrase, code: prepared.code, others: prepared.others))
         let secrets = secrets
-        mount.beforeLock { secrets.withLock { $0 = nil } }
+        volume.beforeLock { secrets.withLock { $0 = nil } }
     }
 
     /// Writes the files anew, and takes the keys out of the keybag that nothing needs.
     func run() throws(CommandFailure) -> ExitCode {
         let needed: NeededKeys
-        do {
+        do throws(CommandFailure) {
             defer { progress.end() }
             needed = try writeAll()
+        } catch {
+            try? volume.end()
+            throw error
         }
+        try volume.end()
         if retires || !isNew {
             let code = try drop(needed)
             guard code == .success else { return code }
@@ -107,9 +114,9 @@ final class MountedRotation {
     private func writeAll() throws(CommandFailure) -> NeededKeys {
         var attempts: UInt32 = 0
         while true {
-            let before = try mount.formerKeys()
+            let before = try volume.formerKeys()
             let (found, renewed, busy) = try look()
-            let after = try mount.formerKeys()
+            let after = try volume.formerKeys()
             var needed = found
             needed.keys.formUnion(before.keys.union(after.keys))
             needed.hasLateRecords = before.hasLateRecords || after.hasLateRecords
@@ -117,7 +124,7 @@ final class MountedRotation {
             let isQuiet = before.moves != nil && before.moves == after.moves
             let isOpen = busy || needed.hasLateRecords || !before.keys.union(after.keys).isEmpty
             if !renewed, isQuiet, !isOpen { return try synced(needed) }
-            if !renewed, try mount.state() != .unlocked {
+            if !renewed, try volume.state() != .unlocked {
                 // While locked, files that are left can be neither judged nor written.
                 try waitForUnlock()
                 attempts = 0
@@ -156,7 +163,7 @@ final class MountedRotation {
         var failure: CommandFailure?
         let needed: NeededKeys
         do throws(VolumeError) {
-            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: true) { file, key in
+            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: volume.isMounted) { file, key in
                 guard former.contains(key), failure == nil, !failed.contains(file) else { return }
                 do throws(CommandFailure) {
                     switch try renew(file) {
@@ -191,7 +198,7 @@ final class MountedRotation {
     private func renew(_ file: [UInt8]) throws(CommandFailure) -> Outcome {
         while true {
             do throws(CommandFailure) {
-                let report = try mount.renew(file, rate) { done in
+                let report = try volume.renew(file, rate) { done in
                     progress.show("\(files) files, \((bytes &+ done) >> 20) MiB")
                     return !interrupted.isAsked
                 }
@@ -217,7 +224,7 @@ final class MountedRotation {
     private func waitForUnlock() throws(CommandFailure) {
         if !hasToldLock { Output.note("The volume is locked. The rotation goes on when it is unlocked.") }
         hasToldLock = true
-        while try mount.state() != .unlocked { try pause(1) }
+        while try volume.state() != .unlocked { try pause(1) }
     }
 
     private func pause(_ seconds: UInt32) throws(CommandFailure) {
@@ -249,7 +256,8 @@ final class MountedRotation {
     private func drop(
         _ needed: NeededKeys, _ passphrase: borrowing SecretBytes, _ given: AskedSlots?, code: borrowing SecretBytes?
     ) throws(CommandFailure) -> ExitCode {
-        let lock = try KeybagLock(access.bag.volumeID)
+        let lock: KeybagLock
+        if let held = self.lock { lock = held } else { lock = try KeybagLock(access.bag.volumeID) }
         defer { withExtendedLifetime(lock) {} }
         let now = try access.readAgain(isAlone: true)
         let deviceKey = try now.found.deviceKey(choice)
@@ -271,7 +279,7 @@ final class MountedRotation {
         let unneeded = retires ? needed.unneeded(of: former.intersection(keys.formerKeys)) : []
         let end = try KeysRotate.drop(unneeded, now, policy, choice, keys, passphrase, others, code: shown)
         guard end == .success else { return end }
-        do throws(CommandFailure) { try mount.takeIn(passphrase) } catch {
+        do throws(CommandFailure) { try volume.takeIn(passphrase) } catch {
             // The next unlock takes the keys in that are left.
             Output.note(
                 "The former keys have left the keybag. The mount keeps them in memory until the next unlock (\(error.message))."

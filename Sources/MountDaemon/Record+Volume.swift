@@ -3,12 +3,13 @@
 import HostSystem
 import KeyFiles
 import Keybag
-package import ProtectedVolume
-package import VolumeFormat
+import ProtectedVolume
+import VolumeAccess
+import VolumeFormat
 
 extension Record {
     /// Records a notice of the volume, if nothing but a change of the store explains it.
-    package static func write(_ notice: VolumeNotice, _ volume: VolumeID) {
+    static func write(_ notice: VolumeNotice, _ volume: VolumeID) {
         let (damage, inode): (Damage, UInt64?)
         switch notice {
         case .damaged(let found, let place): (damage, inode) = (found, place)
