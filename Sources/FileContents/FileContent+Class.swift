@@ -81,7 +81,7 @@ extension FileContent {
         // No backup can have the file while its page 0 waits, or while it has no name.
         let isNews = !isNameless && snapshot.pageZero == .written
         try context.keys.storing { () throws(VolumeError) -> Void in
-            try preservingTime(isNews: isNews) { () throws(VolumeError) in
+            try times.preserving(isNews: isNews) { () throws(VolumeError) in
                 try rewriteHeader(.other, newKeys: newKeys) {
                     (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
                     guard ClassChange.isAllowed(from: header.protectionClass, to: target, states: keys.states) else {
@@ -140,7 +140,7 @@ extension FileContent {
         do throws(VolumeError) {
             try prepareToModify(.other)
             try holding(0..<1, exclusive: true) { () throws(VolumeError) -> Void in
-                try preservingTime(isNews: true) { () throws(VolumeError) in
+                try times.preserving(isNews: true) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in change(&header.flags) }
                 }
             }

@@ -36,7 +36,7 @@ extension FileContent {
         do throws(VolumeError) {
             try content.prepareToModify(.other)
             try content.holding(0..<1, exclusive: true) { () throws(VolumeError) in
-                try content.preservingTime(isNews: true) { () throws(VolumeError) in
+                try content.times.preserving(isNews: true) { () throws(VolumeError) in
                     try content.rewriteHeader(.other) { (_, _) in }
                 }
                 try content.synchronizeBacking(dataOnly: false)

@@ -91,7 +91,7 @@ extension FileContent {
         let now = snapshot
         guard !isMarked(now) else { return }
         if !now.durability.pageZeroIsOurs || context.isShared {
-            try preservingTime { () throws(VolumeError) in try rewriteHeader(access) { (_, _) in } }
+            try times.preserving { () throws(VolumeError) in try rewriteHeader(access) { (_, _) in } }
         }
         try synchronizeBacking(dataOnly: true)
     }
@@ -132,10 +132,11 @@ extension FileContent {
     func flushedHeader() throws(VolumeError) -> LengthAndTime? {
         guard state.withLock({ $0.pageZero == .pending }) else { return nil }
         return try holding(0..<1, exclusive: true) { () throws(VolumeError) in
-            let (isPending, time, size) = state.withLock { ($0.pageZero == .pending, $0.keptTime.time, $0.size) }
+            let (isPending, size) = state.withLock { ($0.pageZero == .pending, $0.size) }
             guard isPending else { return nil }
+            let time = times.time
             do throws(VolumeError) {
-                let isKept = try preservingTime(time) { () throws(VolumeError) in
+                let isKept = try times.preserving(time) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, _) in }
                 }
                 guard isKept, let time, size == 0 else { return nil }

@@ -105,7 +105,7 @@ extension FileContent {
             if isDry { return try repairMiddle(left, now, .other, isDry: true) }
             var isChanged = false
             // Backups see the end of mending only: each step would move the stored time by a second.
-            try preservingTime { () throws(VolumeError) in isChanged = try repairMiddle(left, now, .other) }
+            try times.preserving { () throws(VolumeError) in isChanged = try repairMiddle(left, now, .other) }
             return isChanged
         }
     }
@@ -118,7 +118,7 @@ extension FileContent {
         if !now.header.flags.contains(.holes), holes(below: rest.end) > context.mostSealedHoles {
             try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
                 guard snapshot.recovery.unmended != nil else { return }
-                try preservingTime { () throws(VolumeError) in
+                try times.preserving { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in header.flags.insert(.holes) }
                 }
             }
@@ -175,7 +175,7 @@ extension FileContent {
             guard rest != nil, snapshot.recovery.repair == .none else { return }
             state.withLock { $0.recovery.unmended = nil }
             do throws(VolumeError) {
-                try preservingTime(isNews: true) { () throws(VolumeError) in
+                try times.preserving(isNews: true) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, _) in }
                 }
             } catch {

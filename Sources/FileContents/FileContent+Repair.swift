@@ -16,7 +16,7 @@ extension FileContent {
         case .none: return
         case .end:
             try judge(access)
-            try preservingTime(isNews: true) { () throws(VolumeError) in try cut(toSize: now.size) }
+            try times.preserving(isNews: true) { () throws(VolumeError) in try cut(toSize: now.size) }
             // Otherwise a crash could restore the old length beside new pages.
             try synchronizeBacking(dataOnly: true)
             state.withLock { $0.recovery.repair = .none }
@@ -27,7 +27,7 @@ extension FileContent {
                     state.recovery.isTolerant = false
                 }
             }
-            try preservingTime(isNews: true) { () throws(VolumeError) in try repairAll(now, access) }
+            try times.preserving(isNews: true) { () throws(VolumeError) in try repairAll(now, access) }
             reportEvidence(.repaired, page: 0)
         }
     }

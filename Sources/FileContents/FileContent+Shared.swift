@@ -41,7 +41,7 @@ extension FileContent {
         guard now.pageZero != .pending else { return nil }
         let status = try store { () throws(Errno) in try backing.status() }
         let length = status.size
-        if now.pageZero == .written, length == geometry.backingLength(size: now.size), !now.access.isUnproven,
+        if now.pageZero == .written, length == geometry.backingLength(size: now.size), !now.isUnproven,
             try hasHeader(now.header)
         {
             return status
@@ -61,7 +61,7 @@ extension FileContent {
                 // The new class is not proven, so the file keeps the old one. If it is closed it counts: with the
                 // former header the content would stay open here.
                 if case .locked = error {
-                    state.withLock { $0.access.isUnproven = true }
+                    state.withLock { $0.isUnproven = true }
                 } else {
                     state.withLock { $0.header = now.header }
                 }
@@ -73,7 +73,7 @@ extension FileContent {
         let isWhole = now.recovery.repair == .none && now.pageZero == .written
         state.withLock { state in
             if isWhole, !state.recovery.hasEvidence { state.recovery.repair = .none }
-            state.access.isUnproven = false
+            state.isUnproven = false
             state.durability.growth += 1
         }
         return status
@@ -144,8 +144,7 @@ extension FileContent {
             if last < first { plan.former = last }
             try perform(plan, data, now, .write)
         }
-        forgetAccessLook()
-        state.withLock { $0.keptTime.moved() }
+        times.moved()
     }
 
     /// The state for a read without the store's lock. It tolerates no crash damage, because what another machine is just writing
