@@ -179,7 +179,10 @@ extension FileContent {
         var flags = seen.header.flags.intersection([.holes, .explicit, .kept])
         if explicit { flags.insert(.explicit) }
         // As in mending, the running time must not depend on how much the store has lost.
-        if seen.recovery.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
+        if seen.recovery.isTolerant, backing.holes(below: last, most: context.mostSealedHoles) > context.mostSealedHoles
+        {
+            flags.insert(.holes)
+        }
         let copy = FileCopy(
             of: self,
             try Self.newFile(
@@ -214,7 +217,7 @@ extension FileContent {
                 unsynced = 0
             }
             // Pages that the store holds no data for stay holes, if the file may have holes.
-            block = flags.contains(.holes) && end < last ? nextDataBlock(from: end, below: last) : end
+            block = flags.contains(.holes) && end < last ? backing.nextDataBlock(from: end, below: last) : end
             let now = CopyProgress(
                 done: min(geometry.start(ofBlock: block), seen.size), written: PageGeometry.offset(ofPage: written),
                 keys: copy.keys)

@@ -205,12 +205,6 @@ extension FileContent {
         }
     }
 
-    func takeScratch() throws(VolumeError) -> LockedBuffer {
-        do throws(SodiumError) {
-            return try context.scratch.take(atLeast: PageGeometry.pageSize)
-        } catch { throw VolumeError(error) }
-    }
-
     /// Undoes a growth that failed: cuts the file back, makes sure that the old last page says LAST, and syncs.
     private func undoGrowth(_ plan: WritePlan, _ now: FileState) {
         do throws(VolumeError) {
@@ -228,13 +222,21 @@ extension FileContent {
         }
     }
 
-    /// Notes that the end on disk may be wrong. It is tolerated, and mended before the next modification.
-    func failedEnd() {
-        context.epochs.endBadly()
-        context.mending.forget(mendingKey)
-        state.withLock { state in
-            state.recovery.repair = .full
-            state.recovery.isTolerant = true
+    /// Writes at the end, wherever that is now (O_APPEND). Two machines that append to one file lose nothing.
+    package func append(_ data: Span<UInt8>) throws(VolumeError) {
+        guard !data.isEmpty else { return }
+        try prepareToModify(.write)
+        try holdingStore(exclusive: true) { () throws(VolumeError) in
+            let now = snapshot
+            let (end, overflow) = now.size.addingReportingOverflow(UInt64(data.count))
+            guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
+            let last = lastBlock(size: now.size)
+            let first = geometry.locate(now.size).block
+            var plan = WritePlan(
+                offset: now.size, end: end, newSize: end, first: first, final: geometry.locate(end - 1).block)
+            if last < first { plan.former = last }
+            try perform(plan, data, now, .write)
         }
+        times.moved()
     }
 }

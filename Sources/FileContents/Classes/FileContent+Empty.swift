@@ -56,7 +56,7 @@ extension FileContent {
     ) throws(VolumeError) -> FileHeader? {
         try context.buffers.withBuffer(pageCount: 1) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
-            guard let header = try firstPage(in: context, backing, length: length, into: &buffer),
+            guard let header = try context.firstPage(of: backing, length: length, into: &buffer),
                 header.protectionClass == .completeUnlessOpen, !header.flags.areReadableOnly
             else { return nil }
             let page = buffer.pages.span.extracting(0..<PageGeometry.pageSize)

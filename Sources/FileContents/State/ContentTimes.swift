@@ -1,8 +1,8 @@
 // The times of one file: what programs were shown while the kernel writes pages back, and when they have read.
 
-package import BackingStore
-package import HostSystem
-package import KeyFiles
+internal import BackingStore
+internal import HostSystem
+internal import KeyFiles
 internal import Synchronization
 
 /// Keeps the modification time of a backing file through writes that no program requested, and moves its access time.
@@ -173,35 +173,4 @@ struct ContentTimes: ~Copyable, Sendable {
 
     /// The next read moves the access time.
     func forgetAccessLook() { accessLook.store(0, ordering: .relaxed) }
-}
-
-extension FileContent {
-    /// Whether the backing file's time is known to have no mark.
-    package var isUnmarked: Bool { times.isUnmarked }
-
-    /// Whether the daemon has marked the backing file's time since this was asked last.
-    package func takeMark() -> Bool { times.takeMark() }
-
-    /// Runs `body`, which sets the backing file's modification time and returns its status then, and remembers the time.
-    package func settingTime(_ body: () throws(VolumeError) -> Status) throws(VolumeError) -> Status {
-        try times.settingTime(body)
-    }
-
-    /// Remembers the modification time, which the backing file has.
-    package func pinModificationTime(_ time: Timestamp) { times.pin(time) }
-
-    /// Makes backups see that the file has changed since `former`, and shows `time` to programs.
-    package func renewTime(showing time: Timestamp, after former: Timestamp) throws(Errno) {
-        try times.renew(showing: time, after: former)
-    }
-
-    /// Called when the file was opened, with its status then.
-    package func noteAccessTime(_ status: Status) { times.noteAccessTime(status) }
-
-    /// Called after a program has read. Returns whether the access time may have moved.
-    @discardableResult
-    package func noteAccess() -> Bool { times.noteAccess() }
-
-    /// Called after a change of the file, of its names or attributes: the next read moves the access time.
-    package func forgetAccessLook() { times.forgetAccessLook() }
 }

@@ -3,7 +3,7 @@
 package import BackingStore
 package import KeyFiles
 package import Keybag
-internal import HostSystem
+package import HostSystem
 internal import SodiumKit
 internal import Synchronization
 package import VolumeFormat
@@ -153,15 +153,36 @@ package final class FileContent: Sendable {
         fileKeys.forgetWipe()
     }
 
-    /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it when the last
-    /// writer's handle is closed, and when the last of all is: nothing of our own changes the backing file then.
-    /// - Returns: the backing file's length and time, if they are known.
-    @discardableResult
-    package func settle() throws(VolumeError) -> LengthAndTime? {
-        if let written = try flushedHeader() { return written }
-        times.putBack()
-        return nil
+    // MARK: Times
+
+    /// Whether the backing file's time is known to have no mark.
+    package var isUnmarked: Bool { times.isUnmarked }
+
+    /// Whether the daemon has marked the backing file's time since this was asked last.
+    package func takeMark() -> Bool { times.takeMark() }
+
+    /// Runs `body`, which sets the backing file's modification time and returns its status then, and remembers the time.
+    package func settingTime(_ body: () throws(VolumeError) -> Status) throws(VolumeError) -> Status {
+        try times.settingTime(body)
     }
+
+    /// Remembers the modification time, which the backing file has.
+    package func pinModificationTime(_ time: Timestamp) { times.pin(time) }
+
+    /// Makes backups see that the file has changed since `former`, and shows `time` to programs.
+    package func renewTime(showing time: Timestamp, after former: Timestamp) throws(Errno) {
+        try times.renew(showing: time, after: former)
+    }
+
+    /// Called when the file was opened, with its status then.
+    package func noteAccessTime(_ status: Status) { times.noteAccessTime(status) }
+
+    /// Called after a program has read. Returns whether the access time may have moved.
+    @discardableResult
+    package func noteAccess() -> Bool { times.noteAccess() }
+
+    /// Called after a change of the file, of its names or attributes: the next read moves the access time.
+    package func forgetAccessLook() { times.forgetAccessLook() }
 
     // MARK: Small helpers
 
@@ -198,22 +219,6 @@ package final class FileContent: Sendable {
         }
     }
 
-    /// Holds `pages` while `body` runs. If other machines write, too, an exclusive hold is one of the whole file, on all of them.
-    func holding<Result>(
-        _ pages: Range<UInt64>, exclusive: Bool, _ body: () throws(VolumeError) -> Result
-    ) throws(VolumeError) -> Result {
-        if exclusive, context.isShared { return try holdingStore(exclusive: true, body) }
-        let hold = ranges.acquire(pages, exclusive: exclusive)
-        do throws(VolumeError) {
-            let result = try body()
-            ranges.release(hold)
-            return result
-        } catch {
-            ranges.release(hold)
-            throw error
-        }
-    }
-
     /// Checks the content of a page of an existing file. True for zeros that are allowed there.
     func accept(_ content: PageContent, block: UInt64, in now: FileState) throws(VolumeError) -> Bool {
         let last = lastBlock(size: now.size)
@@ -238,5 +243,12 @@ package final class FileContent: Sendable {
             }
             return false
         }
+    }
+
+    /// A locked buffer for the plaintext of one page.
+    func takeScratch() throws(VolumeError) -> LockedBuffer {
+        do throws(SodiumError) {
+            return try context.scratch.take(atLeast: PageGeometry.pageSize)
+        } catch { throw VolumeError(error) }
     }
 }
