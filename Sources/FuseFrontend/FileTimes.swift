@@ -20,7 +20,7 @@ internal import VolumeFormat
 /// 1. *Pages come late.* The kernel writes a page back after the program's call, perhaps after a program has set a time.
 ///    Such a write moves the time of the backing file, and must not. `KeptTime` (in ProtectedVolume, as each content has one)
 ///    remembers the time that was set last and restores it when the last writer closes. Our own changes, such as crash repair,
-///    restore the time at once (`FileContent.preservingTime`).
+///    restore the time at once (`ContentTimes.preserving`).
 ///
 /// 2. *A direct write does not move the kernel's time*, only the store's. Nor does truncate(2) to the size that a file has, with
 ///    which the kernel sends no time (`fuse_do_setattr`). The handler notes the file (`directWrite`, `truncated`); the helper

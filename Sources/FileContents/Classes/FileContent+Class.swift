@@ -81,7 +81,7 @@ extension FileContent {
         // No backup can have the file while its page 0 waits, or while it has no name.
         let isNews = !isNameless && snapshot.pageZero == .written
         try context.keys.storing { () throws(VolumeError) -> Void in
-            try preservingTime(isNews: isNews) { () throws(VolumeError) in
+            try times.preserving(isNews: isNews) { () throws(VolumeError) in
                 try rewriteHeader(.other, newKeys: newKeys) {
                     (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
                     guard ClassChange.isAllowed(from: header.protectionClass, to: target, states: keys.states) else {
@@ -140,7 +140,7 @@ extension FileContent {
         do throws(VolumeError) {
             try prepareToModify(.other)
             try holding(0..<1, exclusive: true) { () throws(VolumeError) -> Void in
-                try preservingTime(isNews: true) { () throws(VolumeError) in
+                try times.preserving(isNews: true) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in change(&header.flags) }
                 }
             }
@@ -179,7 +179,10 @@ extension FileContent {
         var flags = seen.header.flags.intersection([.holes, .explicit, .kept])
         if explicit { flags.insert(.explicit) }
         // As in mending, the running time must not depend on how much the store has lost.
-        if seen.recovery.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
+        if seen.recovery.isTolerant, backing.holes(below: last, most: context.mostSealedHoles) > context.mostSealedHoles
+        {
+            flags.insert(.holes)
+        }
         let copy = FileCopy(
             of: self,
             try Self.newFile(
@@ -214,7 +217,7 @@ extension FileContent {
                 unsynced = 0
             }
             // Pages that the store holds no data for stay holes, if the file may have holes.
-            block = flags.contains(.holes) && end < last ? nextDataBlock(from: end, below: last) : end
+            block = flags.contains(.holes) && end < last ? backing.nextDataBlock(from: end, below: last) : end
             let now = CopyProgress(
                 done: min(geometry.start(ofBlock: block), seen.size), written: PageGeometry.offset(ofPage: written),
                 keys: copy.keys)

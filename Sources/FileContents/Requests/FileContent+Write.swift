@@ -36,36 +36,19 @@ extension FileContent {
         guard !data.isEmpty else { return }
         let (end, overflow) = offset.addingReportingOverflow(UInt64(data.count))
         guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
-        if access == .writeBack { state.withLock { $0.writeBacks.append(offset) } }
-        defer {
-            if access == .writeBack {
-                state.withLock { state in
-                    if let index = state.writeBacks.firstIndex(of: offset) { state.writeBacks.remove(at: index) }
-                }
-            }
-        }
+        if access == .writeBack { writeBacks.begin(at: offset) }
+        defer { if access == .writeBack { writeBacks.end(at: offset) } }
         try prepareToModify(access)
-        if access == .writeBack || access == .replay, !context.isShared { keepTime() }
+        let isProgram = access != .writeBack && access != .replay
+        if !isProgram { times.keep() }
         var done = 0
         while done < data.count {
             let count = min(data.count - done, Self.largestRequest)
             try writeStep(data.extracting(done..<done + count), at: offset + UInt64(done), access)
             done += count
         }
-        forgetAccessLook()
-        state.withLock { state in
-            // A program's write changes the time. A write from the page cache keeps the time that was set last.
-            switch access {
-            case .writeBack, .replay: state.keptTime.wroteBack()
-            default: state.keptTime.moved()
-            }
-        }
-    }
-
-    /// Keeps the time from before the first write from the page cache, because the kernel shows that time.
-    private func keepTime() {
-        guard state.withLock({ !$0.keptTime.isKnown }), let status = try? backing.status() else { return }
-        state.withLock { $0.keptTime.assume(status.modified) }
+        // A write from the page cache keeps the time that was set last.
+        if isProgram { times.moved() } else { times.wroteBack() }
     }
 
     private func writeStep(_ data: Span<UInt8>, at offset: UInt64, _ access: Operation) throws(VolumeError) {
@@ -82,7 +65,7 @@ extension FileContent {
                     if !hasWaited {
                         // The kernel's write-back sends requests in parallel, so the earlier one will arrive soon.
                         hasWaited = true
-                        waitForGrowth(to: offset)
+                        writeBacks.wait(at: offset) { first <= geometry.pages(size: size).count }
                         continue
                     }
                     pages = RangeLock.everything
@@ -105,32 +88,6 @@ extension FileContent {
             }
             if isDone { return }
         }
-    }
-
-    /// Waits, within limits, for the file to grow up to `offset`. Waits while earlier writes are running, and briefly
-    /// for one that has not arrived yet. Otherwise ordinary files would be marked as having holes. Holds no lock.
-    private func waitForGrowth(to offset: UInt64) {
-        let block = geometry.locate(offset).block
-        let end = monotonicNanoseconds() + 1_000_000_000
-        while monotonicNanoseconds() < end {
-            let gate = Gate()
-            let hasGrown = state.withLock { state in
-                if block <= geometry.pages(size: state.size).count { return true }
-                state.waitForGrowth.append(gate)
-                return false
-            }
-            if hasGrown { return }
-            if gate.wait(until: monotonicNanoseconds() + 100_000_000) { continue }
-            guard state.withLock({ $0.writeBacks.contains { $0 < offset } }) else { return }
-        }
-    }
-
-    private func tellGrowth() {
-        let waiting = state.withLock { state in
-            defer { state.waitForGrowth = [] }
-            return state.waitForGrowth
-        }
-        for gate in waiting { gate.open() }
     }
 
     /// Seals and writes the pages of `plan`. The caller holds all of them, and page 0 if HOLES is not set yet.
@@ -162,7 +119,7 @@ extension FileContent {
                 state.durability.pageZeroIsOurs = true
             }
         }
-        if grows { tellGrowth() }
+        if grows { writeBacks.tellGrowth() }
     }
 
     /// Sets the final length, then writes the new pages, then the former last page.
@@ -248,12 +205,6 @@ extension FileContent {
         }
     }
 
-    func takeScratch() throws(VolumeError) -> LockedBuffer {
-        do throws(SodiumError) {
-            return try context.scratch.take(atLeast: PageGeometry.pageSize)
-        } catch { throw VolumeError(error) }
-    }
-
     /// Undoes a growth that failed: cuts the file back, makes sure that the old last page says LAST, and syncs.
     private func undoGrowth(_ plan: WritePlan, _ now: FileState) {
         do throws(VolumeError) {
@@ -271,13 +222,21 @@ extension FileContent {
         }
     }
 
-    /// Notes that the end on disk may be wrong. It is tolerated, and mended before the next modification.
-    func failedEnd() {
-        context.epochs.endBadly()
-        context.mending.forget(mendingKey)
-        state.withLock { state in
-            state.recovery.repair = .full
-            state.recovery.isTolerant = true
+    /// Writes at the end, wherever that is now (O_APPEND). Two machines that append to one file lose nothing.
+    package func append(_ data: Span<UInt8>) throws(VolumeError) {
+        guard !data.isEmpty else { return }
+        try prepareToModify(.write)
+        try holdingStore(exclusive: true) { () throws(VolumeError) in
+            let now = snapshot
+            let (end, overflow) = now.size.addingReportingOverflow(UInt64(data.count))
+            guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
+            let last = lastBlock(size: now.size)
+            let first = geometry.locate(now.size).block
+            var plan = WritePlan(
+                offset: now.size, end: end, newSize: end, first: first, final: geometry.locate(end - 1).block)
+            if last < first { plan.former = last }
+            try perform(plan, data, now, .write)
         }
+        times.moved()
     }
 }

@@ -23,6 +23,7 @@ final class FileKeys: Sendable {
         var key: SecretKey?
         var slots = ShortList<Slot>()
         var next = 0
+        var wasWiped = false
 
         mutating func forgetCiphers() {
             KeptCiphers.release(slots.count)
@@ -133,8 +134,15 @@ final class FileKeys: Sendable {
             box.slots.forEach { $0.cipher.wipe() }
             box.forgetCiphers()
             box.key = nil
+            box.wasWiped = true
         }
     }
+
+    /// Whether the keys were wiped. The file ID is checked before they are unwrapped again.
+    var wasWiped: Bool { box.withLock { $0.wasWiped } }
+
+    /// The file ID was checked.
+    func forgetWipe() { box.withLock { $0.wasWiped = false } }
 }
 
 /// Counts the expanded keys that are kept for later. The limit of locked memory bounds their number over all open files.

@@ -75,7 +75,7 @@ extension FileContent {
         var isEnded = false
         var lastDamage: UInt64?
         var page: UInt64 = 0
-        for extent in [0..<1] + dataExtents(below: pages) {
+        for extent in [0..<1] + backing.dataExtents(below: pages) {
             if extent.lowerBound > page, !hasHoles { add(page..<extent.lowerBound, to: &result) }
             page = extent.lowerBound
             while page < extent.upperBound {

@@ -36,7 +36,7 @@ extension FileContent {
         do throws(VolumeError) {
             try content.prepareToModify(.other)
             try content.holding(0..<1, exclusive: true) { () throws(VolumeError) in
-                try content.preservingTime(isNews: true) { () throws(VolumeError) in
+                try content.times.preserving(isNews: true) { () throws(VolumeError) in
                     try content.rewriteHeader(.other) { (_, _) in }
                 }
                 try content.synchronizeBacking(dataOnly: false)
@@ -56,7 +56,7 @@ extension FileContent {
     ) throws(VolumeError) -> FileHeader? {
         try context.buffers.withBuffer(pageCount: 1) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
-            guard let header = try firstPage(in: context, backing, length: length, into: &buffer),
+            guard let header = try context.firstPage(of: backing, length: length, into: &buffer),
                 header.protectionClass == .completeUnlessOpen, !header.flags.areReadableOnly
             else { return nil }
             let page = buffer.pages.span.extracting(0..<PageGeometry.pageSize)

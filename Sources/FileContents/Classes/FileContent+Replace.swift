@@ -109,20 +109,11 @@ extension FileContent {
         }
     }
 
-    private static let replacedMark = AttributeName.replaced.bytes
-
     private func mark(replacedBy rename: () throws(VolumeError) -> Void) throws(VolumeError) {
         try store { () throws(Errno) in try backing.setAttribute(Self.replacedMark, []) }
         do throws(VolumeError) { try rename() } catch {
             try? backing.removeAttribute(Self.replacedMark)
             throw error
         }
-    }
-
-    /// Throws `.stale` if another machine has put a copy in the place of the file: what is written here would be lost.
-    /// A file that has only lost its name can be written.
-    func requireNotReplaced(_ status: Status?) throws(VolumeError) {
-        guard status?.links == 0, (try? backing.attribute(Self.replacedMark)) != nil else { return }
-        throw .stale
     }
 }

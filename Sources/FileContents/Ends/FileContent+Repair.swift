@@ -1,7 +1,7 @@
 // Repairs a file before its first modification after a crash: rule R0's new header, rule R5, or a simple cut.
 
 internal import BackingStore
-package import KeyFiles
+internal import KeyFiles
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit
@@ -16,7 +16,7 @@ extension FileContent {
         case .none: return
         case .end:
             try judge(access)
-            try preservingTime(isNews: true) { () throws(VolumeError) in try cut(toSize: now.size) }
+            try times.preserving(isNews: true) { () throws(VolumeError) in try cut(toSize: now.size) }
             // Otherwise a crash could restore the old length beside new pages.
             try synchronizeBacking(dataOnly: true)
             state.withLock { $0.recovery.repair = .none }
@@ -27,17 +27,9 @@ extension FileContent {
                     state.recovery.isTolerant = false
                 }
             }
-            try preservingTime(isNews: true) { () throws(VolumeError) in try repairAll(now, access) }
+            try times.preserving(isNews: true) { () throws(VolumeError) in try repairAll(now, access) }
             reportEvidence(.repaired, page: 0)
         }
-    }
-
-    /// Performs all of rule R5's repair now, and writes R0's header. `fsck` does this before it closes an epoch.
-    package func repair() throws(VolumeError) {
-        try prepareToModify(.other)
-        while try mendSome() {}
-        try flushHeader()
-        try synchronizeBacking(dataOnly: true)
     }
 
     /// Whether a part of the file needs mending, before the first modification or after it.
@@ -112,7 +104,7 @@ extension FileContent {
         let skips = context.isShared && (isDry || now.header.flags.contains(.holes))
         var block: UInt64 = 1
         while block < last {
-            if skips { block = nextDataBlock(from: block, below: last) }
+            if skips { block = backing.nextDataBlock(from: block, below: last) }
             let end = min(block + 64, last)
             if block < end { _ = try repairMiddle(block..<end, now, access, isDry: isDry) }
             block = end
@@ -121,7 +113,9 @@ extension FileContent {
 
     /// The header, with HOLES if the store has lost more pages than can be sealed quickly.
     private func headerForHoles(below last: UInt64, _ access: Operation) throws(VolumeError) -> FileHeader {
-        if !header.flags.contains(.holes), holes(below: last) > context.mostSealedHoles {
+        if !header.flags.contains(.holes),
+            backing.holes(below: last, most: context.mostSealedHoles) > context.mostSealedHoles
+        {
             try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
             reportEvidence(.madeSparse, page: 1)
         }
@@ -170,5 +164,50 @@ extension FileContent {
         }
         for block in damaged { reportEvidence(.damagedPage, page: block, in: now) }
         return !rewritten.isEmpty
+    }
+
+    /// Whether rule R5 has nothing to mend: another machine has written the file last, and did not crash. The caller holds all of it.
+    ///
+    /// Then nothing is rewritten or synced, although this mount will write page 0 under its own epoch: until that epoch is closed,
+    /// which makes the whole file durable, it counts as one that ended badly.
+    func isWhole(_ now: FileState, _ access: Operation) throws(VolumeError) -> Bool {
+        guard !now.recovery.hasEvidence, now.pageZero == .written else { return false }
+        let last = lastBlock(size: now.size)
+        let mayHaveHoles = now.header.flags.contains(.holes)
+        var block: UInt64 = 1
+        while block < last {
+            let data = backing.nextDataBlock(from: block, below: last)
+            guard data == block || mayHaveHoles else { return false }
+            let end = min(data + 64, last)
+            if data < end, try repairMiddle(data..<end, now, access, isDry: true) { return false }
+            block = end
+        }
+        return true
+    }
+
+    /// Continues mending when the file is opened again in the mount that mended its ends.
+    func resumeMending(pageZero epoch: UInt32) {
+        guard context.epochs.isSuspect(epoch), let progress = context.mending.resume(mendingKey) else { return }
+        state.withLock { state in
+            state.recovery.unmended = UnmendedRange(
+                epoch: epoch, end: lastBlock(size: state.size), progress: progress)
+            state.recovery.repair = .none
+            // The page has been durable since the ends were mended.
+            state.durability.pageZeroIsOurs = true
+            state.durability.isMarked = true
+            state.durability.holesMayBeLost = state.header.flags.contains(.holes)
+        }
+    }
+
+    var mendingKey: MendingKey { MendingKey(inode: inode, fileID: fileID) }
+
+    /// Notes that the end on disk may be wrong. It is tolerated, and mended before the next modification.
+    func failedEnd() {
+        context.epochs.endBadly()
+        context.mending.forget(mendingKey)
+        state.withLock { state in
+            state.recovery.repair = .full
+            state.recovery.isTolerant = true
+        }
     }
 }

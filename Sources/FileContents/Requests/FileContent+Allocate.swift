@@ -48,8 +48,7 @@ extension FileContent {
                 rest = part.upperBound..<rest.upperBound
             }
         }
-        state.withLock { $0.keptTime.moved() }
-        forgetAccessLook()
+        times.moved()
     }
 
     /// The number of pages punched in one hold. Freeing them takes the store some time.

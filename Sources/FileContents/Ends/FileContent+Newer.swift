@@ -25,7 +25,7 @@ extension FileContent {
         defer { content.wipeKeys() }
         return try context.buffers.withBuffer(pageCount: Int(searchStep)) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> Bool in
-            for extent in [0..<min(1, pages)] + content.dataExtents(below: pages) {
+            for extent in [0..<min(1, pages)] + content.backing.dataExtents(below: pages) {
                 for start in stride(from: extent.lowerBound, to: extent.upperBound, by: Int(searchStep)) {
                     guard mayGoOn() else { return true }
                     let blocks = start..<min(start + searchStep, extent.upperBound)

@@ -10,7 +10,7 @@ package import VolumeFormat
 
 /// The content of one open inode. All handles of the inode share one object. Thread-safe.
 ///
-/// Requests on different pages run in parallel. Lock order: range lock, `timing`, (backing I/O), state lock of the `KeyRing`,
+/// Requests on different pages run in parallel. Lock order: range lock, that of `times` (backing I/O), state lock of the `KeyRing`,
 /// then this object's small locks, which are held for a few instructions only.
 package final class FileContent: Sendable {
     /// The largest number of bytes that one `read` returns or one step of `write` takes.
@@ -25,14 +25,18 @@ package final class FileContent: Sendable {
     package let inode: UInt64
     let ranges: RangeLock
     let state: InPlaceLock<FileState>
-    /// Held while the backing file's modification time is set and noted, so that no old time overtakes a new one.
-    let timing = InPlaceLock(())
-    /// When the access time was last found new enough (CLOCK_MONOTONIC); 0 after a change. See `noteAccess`.
-    let accessLook = Atomic<UInt64>(0)
+    let times: ContentTimes
+    let writeBacks = WriteBackOrder()
     let fileKeys: FileKeys
+    private let owesRecords = Atomic(false)
 
-    init(context: ContentContext, backing: BackingFile, inode: UInt64, keys: FileKeys, state: FileState) {
+    /// - Parameter made: the time of a file that was just made.
+    init(
+        context: ContentContext, backing: BackingFile, inode: UInt64, keys: FileKeys, state: FileState,
+        made: Timestamp? = nil
+    ) {
         self.context = context
+        times = ContentTimes(context.options, backing, made: made)
         self.backing = backing
         self.inode = inode
         fileKeys = keys
@@ -61,14 +65,13 @@ package final class FileContent: Sendable {
     /// operations find no key and are refused, or unwrap it again if the class allows.
     package func wipeKeys() {
         fileKeys.wipe()
-        state.withLock { $0.access.wasWiped = true }
     }
 
     /// Whether late records wait to be written to this file. Until then the content is neither read nor written.
-    package var owesLateRecords: Bool { state.withLock { $0.access.owesLateRecords } }
+    package var owesLateRecords: Bool { owesRecords.load(ordering: .acquiring) }
 
     /// Notes whether late records wait to be written to this file.
-    package func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.access.owesLateRecords = owes } }
+    package func setOwesLateRecords(_ owes: Bool) { owesRecords.store(owes, ordering: .releasing) }
 
     /// Whether the file's key is in memory.
     package var hasKey: Bool { fileKeys.isPresent }
@@ -76,12 +79,12 @@ package final class FileContent: Sendable {
     /// Refuses an operation that the class does not allow. Unwraps the file key if it is not in memory. Call it inside
     /// `KeyRing.withState`.
     package func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
-        let (header, owes) = state.withLock { ($0.header, $0.access.owesLateRecords) }
+        let header = header
         guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state(of: header.protectionClass))
         else {
             throw .locked(header.protectionClass)
         }
-        if owes, operation != .replay, operation != .other { throw .damaged(.late) }
+        if owesLateRecords, operation != .replay, operation != .other { throw .damaged(.late) }
         if !fileKeys.isPresent { fileKeys.install(try Self.unwrap(keys, header, context.keys.volumeID)) }
     }
 
@@ -139,111 +142,47 @@ package final class FileContent: Sendable {
 
     /// Checks after a wipe that the backing file is still the one whose keys are unwrapped again.
     func checkIdentity() throws(VolumeError) {
+        guard fileKeys.wasWiped else { return }
         let now = snapshot
-        guard now.access.wasWiped else { return }
         if now.pageZero == .written {
             var bytes = InlineArray<32, UInt8>(repeating: 0)
             var raw = bytes.mutableSpan
             let count = try store { () throws(Errno) in try backing.read(into: &raw, at: 0) }
             guard count == 32, ObjectID(bytes.span, at: 16) == now.header.fileID else { throw .stale }
         }
-        state.withLock { $0.access.wasWiped = false }
+        fileKeys.forgetWipe()
     }
 
     // MARK: Times
 
-    /// Runs `body`, which sets the backing file's modification time and returns its status then. Remembers the time, so that
-    /// a late write from the page cache cannot undo it.
+    /// Whether the backing file's time is known to have no mark.
+    package var isUnmarked: Bool { times.isUnmarked }
+
+    /// Whether the daemon has marked the backing file's time since this was asked last.
+    package func takeMark() -> Bool { times.takeMark() }
+
+    /// Runs `body`, which sets the backing file's modification time and returns its status then, and remembers the time.
     package func settingTime(_ body: () throws(VolumeError) -> Status) throws(VolumeError) -> Status {
-        try timing.withLock { (_) throws(VolumeError) in
-            let status = try body()
-            pinModificationTime(status.modified)
-            return status
-        }
+        try times.settingTime(body)
     }
 
     /// Remembers the modification time, which the backing file has.
-    package func pinModificationTime(_ time: Timestamp) {
-        state.withLock { $0.keptTime.set(time) }
-    }
-
-    /// Whether the backing file's time is known to have no mark.
-    package var isUnmarked: Bool { !context.isShared && state.withLock { $0.keptTime.isUnmarked } }
+    package func pinModificationTime(_ time: Timestamp) { times.pin(time) }
 
     /// Makes backups see that the file has changed since `former`, and shows `time` to programs.
     package func renewTime(showing time: Timestamp, after former: Timestamp) throws(Errno) {
-        try backing.renewTime(showing: time, after: former)
-        state.withLock { $0.keptTime.marked() }
+        try times.renew(showing: time, after: former)
     }
 
-    /// Whether the daemon has marked the backing file's time since this was asked last.
-    package func takeMark() -> Bool { state.withLock { $0.keptTime.takeMark() } }
+    /// Called when the file was opened, with its status then.
+    package func noteAccessTime(_ status: Status) { times.noteAccessTime(status) }
 
-    /// Runs `body`, and puts back the modification time, and set-ID bits that a write without privileges takes away (write(2)): for
-    /// writes that no program requested.
-    /// - Parameters:
-    ///   - time: the time, if it is known. The set-ID bits are not put back then.
-    ///   - isNews: whether a backup of the file from before is worth less afterwards, so that backups must see the write.
-    /// - Returns: whether programs are shown the time again.
+    /// Called after a program has read. Returns whether the access time may have moved.
     @discardableResult
-    func preservingTime(
-        _ time: Timestamp? = nil, isNews: Bool = false, _ body: () throws(VolumeError) -> Void
-    ) throws(VolumeError) -> Bool {
-        let status = time == nil ? try? backing.status() : nil
-        var hasFailed = false
-        func putBackTime() throws(Errno) {
-            if let time {
-                return try backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
-            }
-            guard let status else { throw .EIO }
-            guard isNews else { return try backing.putBackTime(status) }
-            // What was refused has written nothing.
-            if hasFailed, let now = try? backing.status(), now.stored == status.stored, now.changed == status.changed {
-                return
-            }
-            try renewTime(showing: status.modified, after: status.stored)
-        }
-        func putBack() -> Bool {
-            if let mode = status?.mode, mode & 0o6000 != 0, !Credentials.isRoot { restoreSetID(mode) }
-            do throws(Errno) { try putBackTime() } catch { return false }
-            return true
-        }
-        do throws(VolumeError) {
-            try body()
-        } catch {
-            hasFailed = true
-            _ = putBack()
-            throw error
-        }
-        return putBack()
-    }
+    package func noteAccess() -> Bool { times.noteAccess() }
 
-    /// Gives the file the set-ID bits of `mode` again, unless its permissions were changed meanwhile.
-    private func restoreSetID(_ mode: UInt32) {
-        guard let now = try? backing.status().mode, now & 0o777 == mode & 0o777, now & 0o6000 != mode & 0o6000 else {
-            return
-        }
-        try? backing.setMode(now & 0o7777 | mode & 0o6000)
-    }
-
-    /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it when the last
-    /// writer's handle is closed, and when the last of all is: nothing of our own changes the backing file then.
-    /// - Returns: the backing file's length and time, if they are known.
-    @discardableResult
-    package func settle() throws(VolumeError) -> LengthAndTime? {
-        if let written = try flushedHeader() { return written }
-        timing.withLock { _ in
-            let kept = state.withLock { $0.keptTime }
-            guard let time = kept.toPutBack else { return }
-            if kept.mayBeKnown, let now = try? backing.status() {
-                try? renewTime(showing: time, after: now.stored)
-            } else {
-                try? backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
-            }
-            state.withLock { $0.keptTime.putBack(time) }
-        }
-        return nil
-    }
+    /// Called after a change of the file, of its names or attributes: the next read moves the access time.
+    package func forgetAccessLook() { times.forgetAccessLook() }
 
     // MARK: Small helpers
 
@@ -280,22 +219,6 @@ package final class FileContent: Sendable {
         }
     }
 
-    /// Holds `pages` while `body` runs. If other machines write, too, an exclusive hold is one of the whole file, on all of them.
-    func holding<Result>(
-        _ pages: Range<UInt64>, exclusive: Bool, _ body: () throws(VolumeError) -> Result
-    ) throws(VolumeError) -> Result {
-        if exclusive, context.isShared { return try holdingStore(exclusive: true, body) }
-        let hold = ranges.acquire(pages, exclusive: exclusive)
-        do throws(VolumeError) {
-            let result = try body()
-            ranges.release(hold)
-            return result
-        } catch {
-            ranges.release(hold)
-            throw error
-        }
-    }
-
     /// Checks the content of a page of an existing file. True for zeros that are allowed there.
     func accept(_ content: PageContent, block: UInt64, in now: FileState) throws(VolumeError) -> Bool {
         let last = lastBlock(size: now.size)
@@ -320,5 +243,12 @@ package final class FileContent: Sendable {
             }
             return false
         }
+    }
+
+    /// A locked buffer for the plaintext of one page.
+    func takeScratch() throws(VolumeError) -> LockedBuffer {
+        do throws(SodiumError) {
+            return try context.scratch.take(atLeast: PageGeometry.pageSize)
+        } catch { throw VolumeError(error) }
     }
 }

@@ -19,7 +19,7 @@ extension FileContent {
             try judge(access)
             if size > now.size { try extend(to: size, now, access) }
             if size < now.size { try shrink(to: size, now, access) }
-            state.withLock { $0.keptTime.moved() }
+            times.moved()
         }
     }
 

@@ -10,27 +10,11 @@ package import KeyFiles
 internal import VolumeFormat
 
 extension FileContent {
-    var mendingKey: MendingKey { MendingKey(inode: inode, fileID: fileID) }
-
     /// Whether the middle waits to be mended.
     package var isUnmended: Bool { state.withLock { $0.recovery.unmended != nil } }
 
     /// Whether the middle waits, and nothing that a newer version has made was met in it.
     package var canBeMended: Bool { state.withLock { $0.recovery.unmended?.isStopped == false } }
-
-    /// Continues mending when the file is opened again in the mount that mended its ends.
-    func resumeMending(pageZero epoch: UInt32) {
-        guard context.epochs.isSuspect(epoch), let progress = context.mending.resume(mendingKey) else { return }
-        state.withLock { state in
-            state.recovery.unmended = UnmendedRange(
-                epoch: epoch, end: lastBlock(size: state.size), progress: progress)
-            state.recovery.repair = .none
-            // The page has been durable since the ends were mended.
-            state.durability.pageZeroIsOurs = true
-            state.durability.isMarked = true
-            state.durability.holesMayBeLost = state.header.flags.contains(.holes)
-        }
-    }
 
     /// Checks or mends a part of the middle; false when nothing is left. Only for a thread that does not serve requests.
     ///
@@ -57,7 +41,8 @@ extension FileContent {
         }
         let limit = min(range.upperBound, end)
         let from =
-            now.header.flags.contains(.holes) ? nextDataBlock(from: range.lowerBound, below: limit) : range.lowerBound
+            now.header.flags.contains(.holes)
+            ? backing.nextDataBlock(from: range.lowerBound, below: limit) : range.lowerBound
         let blocks = from..<min(from + context.mendStep, limit)
         // Holds only blocks exclusively that must be rewritten, so that readers continue.
         if try mend(blocks, isDry: true) { _ = try mend(blocks, isDry: false) }
@@ -67,7 +52,7 @@ extension FileContent {
 
     /// Checks the first of `blocks`. Pages without data in the store need no check.
     private func checkSome(_ blocks: Range<UInt64>, isSparse: Bool) throws(VolumeError) {
-        let from = nextDataBlock(from: blocks.lowerBound, below: blocks.upperBound)
+        let from = backing.nextDataBlock(from: blocks.lowerBound, below: blocks.upperBound)
         let step = from..<min(from + context.mendStep, blocks.upperBound)
         let needsMending: Bool
         do throws(VolumeError) { needsMending = try mend(step, isDry: true) } catch {
@@ -105,7 +90,7 @@ extension FileContent {
             if isDry { return try repairMiddle(left, now, .other, isDry: true) }
             var isChanged = false
             // Backups see the end of mending only: each step would move the stored time by a second.
-            try preservingTime { () throws(VolumeError) in isChanged = try repairMiddle(left, now, .other) }
+            try times.preserving { () throws(VolumeError) in isChanged = try repairMiddle(left, now, .other) }
             return isChanged
         }
     }
@@ -115,40 +100,18 @@ extension FileContent {
     private func setHolesWhereLong() throws(VolumeError) {
         let now = snapshot
         guard let rest = now.recovery.unmended else { return }
-        if !now.header.flags.contains(.holes), holes(below: rest.end) > context.mostSealedHoles {
+        if !now.header.flags.contains(.holes),
+            backing.holes(below: rest.end, most: context.mostSealedHoles) > context.mostSealedHoles
+        {
             try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
                 guard snapshot.recovery.unmended != nil else { return }
-                try preservingTime { () throws(VolumeError) in
+                try times.preserving { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in header.flags.insert(.holes) }
                 }
             }
             reportEvidence(.madeSparse, page: 1)
         }
         state.withLock { $0.recovery.unmended?.isCounted = true }
-    }
-
-    /// Counts the pages from 1 on without data in the store, up to the limit that makes them many.
-    func holes(below end: UInt64) -> UInt64 {
-        var count: UInt64 = 0
-        var position: UInt64 = 1
-        while position < end, count <= context.mostSealedHoles {
-            let data = nextDataBlock(from: position, below: end)
-            count += data - position
-            guard data < end, let hole = try? backing.nextHole(from: PageGeometry.offset(ofPage: data)) else { break }
-            position = max(data + 1, PageGeometry.pages(backingLength: hole))
-        }
-        return count
-    }
-
-    /// The first block from `block` on with data in the store, at most `end`. Returns `block` if the store cannot tell.
-    func nextDataBlock(from block: UInt64, below end: UInt64) -> UInt64 {
-        guard block < end else { return end }
-        do throws(Errno) {
-            let data = try backing.nextData(from: PageGeometry.offset(ofPage: block))
-            return min(end, max(block, PageGeometry.pages(backingLength: data)))
-        } catch {
-            return error == .ENXIO ? end : block
-        }
     }
 
     /// The first block from `block` on that may have something to verify. Skips pages without data in the store where they
@@ -159,9 +122,9 @@ extension FileContent {
         let last = lastBlock(size: now.size)
         guard now.recovery.isTolerant || now.header.flags.contains(.holes) else { return block }
         guard block > 0, block < last else { return block }
-        let data = nextDataBlock(from: block, below: last)
+        let data = backing.nextDataBlock(from: block, below: last)
         guard data > block else { return block }
-        let isReported = isNext && block > 1 && nextDataBlock(from: block - 1, below: last) == data
+        let isReported = isNext && block > 1 && backing.nextDataBlock(from: block - 1, below: last) == data
         if !now.header.flags.contains(.holes), !isReported { reportEvidence(.zeroPage, page: block) }
         return data
     }
@@ -175,7 +138,7 @@ extension FileContent {
             guard rest != nil, snapshot.recovery.repair == .none else { return }
             state.withLock { $0.recovery.unmended = nil }
             do throws(VolumeError) {
-                try preservingTime(isNews: true) { () throws(VolumeError) in
+                try times.preserving(isNews: true) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, _) in }
                 }
             } catch {
@@ -193,6 +156,14 @@ extension FileContent {
     func makeFirm(_ block: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
         guard now.recovery.unmended != nil else { return }
         _ = try repairMiddle(block..<block + 1, now, access, sealsHoles: true)
+        try synchronizeBacking(dataOnly: true)
+    }
+
+    /// Performs all of rule R5's repair now, and writes R0's header. `fsck` does this before it closes an epoch.
+    package func repair() throws(VolumeError) {
+        try prepareToModify(.other)
+        while try mendSome() {}
+        try flushHeader()
         try synchronizeBacking(dataOnly: true)
     }
 }

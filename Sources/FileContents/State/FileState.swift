@@ -18,14 +18,8 @@ struct FileState: Sendable {
     var durability = Durability()
     /// The damage from a crash, and the progress of its repair.
     var recovery = Recovery()
-    /// The step that must come before the next request.
-    var access = AccessConditions()
-    /// The modification time that was set last. It is restored after late writes from the page cache.
-    var keptTime = KeptTime()
-    /// The offsets of writes from the page cache that are running.
-    var writeBacks: [UInt64] = []
-    /// Opened when the file grows.
-    var waitForGrowth: [Gate] = []
+    /// Another machine has changed the header, and its class is closed here, so that nothing proves it. It counts.
+    var isUnproven = false
 }
 
 /// Whether page 0 is on disk.
@@ -82,14 +76,4 @@ enum RepairNeed: Sendable {
     case end
     /// Rule R5, all of it.
     case full
-}
-
-/// The steps that can be needed before the next request.
-struct AccessConditions: Sendable {
-    /// The keys were wiped. The file ID is checked before they are unwrapped again.
-    var wasWiped = false
-    /// Another machine has changed the header, and its class is closed here, so that nothing proves it. It counts.
-    var isUnproven = false
-    /// Late records could not be written to the file. Nothing else is read or written before they are.
-    var owesLateRecords = false
 }

@@ -35,7 +35,7 @@ extension FileContent {
         do throws(Errno) { now = if let status { status } else { try backing.status() } } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileContent in
-            guard let header = try firstPage(in: context, backing, length: now.size, into: &buffer) else {
+            guard let header = try context.firstPage(of: backing, length: now.size, into: &buffer) else {
                 return try missing(in: context, backing, now, access, inheritedClass)
             }
             let content = FileContent(
@@ -63,7 +63,7 @@ extension FileContent {
             } catch { throw .store(error) }
             return try context.buffers.withBuffer(pageCount: 1) {
                 (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
-                try firstPage(in: context, backing, length: length, into: &buffer)
+                try context.firstPage(of: backing, length: length, into: &buffer)
             }
         }
     }
@@ -101,7 +101,7 @@ extension FileContent {
         } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
-            guard let header = try firstPage(in: context, backing, length: status.size, into: &buffer) else {
+            guard let header = try context.firstPage(of: backing, length: status.size, into: &buffer) else {
                 return nil
             }
             let content = FileContent(
@@ -122,56 +122,6 @@ extension FileContent {
             if isReplaced { try content.requireKnownEnd(length: status.size, &buffer) }
             return header
         }
-    }
-
-    /// Reads page 0 and checks its header; nil if rule R0 applies and an epoch ended badly.
-    ///
-    /// The rule comes after the header of a file that is shorter than a page: if that verifies, a newer version may have made
-    /// the file so.
-    static func firstPage(
-        in context: ContentContext, _ backing: BackingFile, length: UInt64, into buffer: inout CipherBuffer
-    ) throws(VolumeError) -> FileHeader? {
-        var count = 0
-        if length >= UInt64(FileHeader.length) {
-            var all = buffer.pages.mutableSpan
-            var page = all._mutatingExtracting(0..<PageGeometry.pageSize)
-            do throws(Errno) { count = try backing.read(into: &page, at: 0) } catch { throw .store(error) }
-        }
-        let page = buffer.pages.span.extracting(0..<PageGeometry.pageSize)
-        guard count == PageGeometry.pageSize, !page.isAllZero else {
-            if count >= FileHeader.length, count < PageGeometry.pageSize, isNewer(in: context, header: page) {
-                throw newer(in: context, backing)
-            }
-            guard context.epochs.toleratesAny else { throw .damaged(.missingHeader) }
-            return nil
-        }
-        let expected = context.keys.metadata.headerMAC(over: page.extracting(FileHeader.authenticated))
-        guard constantTimeEqual(expected.span, page.extracting(FileHeader.macRange)) else {
-            throw .damaged(.header)
-        }
-        let header: FileHeader
-        do throws(FormatError) { header = try FileHeader(parsing: page) } catch { throw newer(in: context, backing) }
-        let isUnknownKey = context.keys.withState { (keys: borrowing HeldKeys) in
-            keys.isMissing(generation: header.keyGeneration, of: header.protectionClass)
-        }
-        guard header.suite == context.geometry.suite, !isUnknownKey else { throw newer(in: context, backing) }
-        return header
-    }
-
-    /// Whether the header at the start of a short file verifies, and does not allow this version to change the file.
-    private static func isNewer(in context: ContentContext, header bytes: Span<UInt8>) -> Bool {
-        let expected = context.keys.metadata.headerMAC(over: bytes.extracting(FileHeader.authenticated))
-        guard constantTimeEqual(expected.span, bytes.extracting(FileHeader.macRange)) else { return false }
-        guard let header = try? FileHeader(parsing: bytes), header.suite == context.geometry.suite else { return true }
-        return header.flags.areReadableOnly
-            || context.keys.withState { (keys: borrowing HeldKeys) in
-                keys.isMissing(generation: header.keyGeneration, of: header.protectionClass)
-            }
-    }
-
-    private static func newer(in context: ContentContext, _ backing: BackingFile) -> VolumeError {
-        if let status = try? backing.status() { context.reportNewer(.header, status.inode) }
-        return .newer(.header)
     }
 
     /// R0: makes the file empty. Its new header waits in memory for the first modification.
@@ -312,7 +262,7 @@ extension FileContent {
 
     /// The last page after page 0 and below `limit` that is not all zero; nil if there is none.
     private func lastNonZeroPage(below limit: UInt64, _ buffer: inout CipherBuffer) throws(VolumeError) -> UInt64? {
-        for extent in dataExtents(below: limit).reversed() {
+        for extent in backing.dataExtents(below: limit).reversed() {
             var page = extent.upperBound
             while page > extent.lowerBound {
                 page -= 1
@@ -321,26 +271,5 @@ extension FileContent {
             }
         }
         return nil
-    }
-
-    /// The pages from 1 on with data in the backing file. All of them if the store cannot tell.
-    package func dataExtents(below limit: UInt64) -> [Range<UInt64>] {
-        var extents: [Range<UInt64>] = []
-        var position: UInt64 = 1
-        while position < limit {
-            do throws(Errno) {
-                let data = try backing.nextData(from: PageGeometry.offset(ofPage: position))
-                let from = max(position, PageGeometry.pages(backingLength: data))
-                guard from < limit else { return extents }
-                let hole = try backing.nextHole(from: data)
-                let to = min(limit, max(from + 1, PageGeometry.pages(coveringLength: hole)))
-                extents.append(from..<to)
-                position = to
-            } catch {
-                if error == .ENXIO { return extents }
-                return [1..<limit]
-            }
-        }
-        return extents
     }
 }

@@ -80,7 +80,7 @@ package struct PageInspector {
         guard count > 0 else { return }
         var runs = Runs(alone: alone)
         var page: UInt64 = 0
-        for extent in [0..<1] + content.dataExtents(below: count) {
+        for extent in [0..<1] + content.backing.dataExtents(below: count) {
             guard gap(page..<extent.lowerBound, into: &runs, report) else { return }
             page = extent.lowerBound
             while page < extent.upperBound {

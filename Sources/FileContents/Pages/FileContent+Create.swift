@@ -45,14 +45,12 @@ extension FileContent {
         } catch { throw .store(error) }
         try context.epochs.changed.made(status)
         let header = file.header
-        var state = FileState(
+        let state = FileState(
             header: header, size: 0, pageZero: .pending,
             durability: Durability(isListed: true, pageZeroIsOurs: true, isMarked: true))
-        // The kernel gets this time with the file.
-        state.keptTime.made(status.modified)
         let content = FileContent(
             context: context, backing: backing, inode: status.inode,
-            keys: FileKeys(file.takeKey(), suite: header.suite), state: state)
+            keys: FileKeys(file.takeKey(), suite: header.suite), state: state, made: status.modified)
         return (content, status)
     }
 
