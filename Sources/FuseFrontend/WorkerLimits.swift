@@ -43,6 +43,11 @@ package struct WorkerLimits: Sendable, Equatable {
             lockable: lockable == .max ? .max : lockable - min(lockable, Self.leastLockedMemory))
     }
 
+    /// The kernel's switch for io_uring, if there is one and it is off.
+    package static var ringSwitchThatIsOff: String? {
+        RingPlan.kernelAllows == false ? RingPlan.kernelSwitch : nil
+    }
+
     /// The limits over io_uring: what waits must leave a worker in each queue.
     func over(_ plan: RingPlan?) -> WorkerLimits {
         guard let plan else { return self }

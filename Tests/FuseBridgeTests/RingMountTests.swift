@@ -155,12 +155,40 @@ struct RingMountTests {
     }
 }
 
+extension RingMountTests {
+    /// INTERRUPT comes through /dev/fuse, and finds the request that came over io_uring.
+    @Test func aSignalReachesAParkedRequest() throws {
+        let system = ParkingFileSystem(isInterruptible: true)
+        try withRings(system) { path, _ in
+            let child = try ChildProcess.start(
+                "/usr/bin/stat", [Array("stat".utf8), Array((path + "/parked").utf8)])
+            let deadline = monotonicNanoseconds() + 20_000_000_000
+            while system.waiting.withLock({ $0 == nil }), monotonicNanoseconds() < deadline { usleep(1000) }
+            kill(child.id, SIGTERM)
+            while system.interrupts.load(ordering: .relaxed) == 0, monotonicNanoseconds() < deadline { usleep(1000) }
+            #expect(system.interrupts.load(ordering: .relaxed) == 1)
+            system.waiting.withLock { $0 }?.take()?.error(EINTR)
+            #expect(try child.wait() == .signalled(SIGTERM))
+        }
+    }
+}
+
 /// Parks each LOOKUP of a name that begins with "parked" until it is told to answer, and knows no names.
 private final class ParkingFileSystem: FileSystem, @unchecked Sendable {
     let parked = Lock<[ParkedReply]>([])
+    /// The last request that was parked, if signals are to end it.
+    let waiting = Lock<WaitingReply?>(nil)
+    let interrupts = Atomic<Int>(0)
+    private let isInterruptible: Bool
+
+    init(isInterruptible: Bool = false) { self.isInterruptible = isInterruptible }
 
     override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         guard copyBytes(name).starts(with: "parked".utf8) else { return reply.error(ENOENT) }
+        if isInterruptible {
+            let kept = WaitingReply(reply) { [self] in interrupts.add(1, ordering: .relaxed) }
+            return waiting.withLock { $0 = kept }
+        }
         let kept = ParkedReply(reply)
         parked.withLock { $0.append(kept) }
     }

@@ -13,7 +13,7 @@ SUFFIX = ".io_uring"
 # Tests that run over /dev/fuse and again over io_uring, by the beginning of "file.function": those of locks, of many requests
 # at a time, of the bytes that come back, and of a daemon's end.
 BOTH = ("differential.", "direct_writes.", "file_handles.", "guard.", "killed.", "late.", "lock_cache.", "lock_gets_through.",
-        "lock_stress.", "locking.", "model.", "races.", "seeking.", "signals.", "stalls.", "sweeping.", "written_times.")
+        "lock_stress.", "locking.", "memory_scan.", "model.", "races.", "seeking.", "signals.", "stalls.", "sweeping.", "written_times.")
 
 
 def allowed():
