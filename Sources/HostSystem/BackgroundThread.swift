@@ -68,7 +68,7 @@ internal import Synchronization
         var blocked = sigset_t()
         unsafe sigfillset(&blocked)
         if let signal { unsafe sigdelset(&blocked, signal) }
-        unsafe pthread_sigmask(SIG_BLOCK, &blocked, nil)
+        unsafe pthread_sigmask(SIG_SETMASK, &blocked, nil)
         unsafe pfs_name_thread(name)
         body()
     }
