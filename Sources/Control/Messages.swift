@@ -86,6 +86,8 @@ package struct StatusReport: Sendable, Equatable {
     package var retryAfter = 0.0
     /// The daemon's process ID.
     package var processID: Int32 = 0
+    /// How requests reach the daemon: `dev_fuse` or `io_uring`.
+    package var transport = "dev_fuse"
     /// Number of problems that have been reported since mounting.
     package var damage = 0
 
@@ -105,6 +107,7 @@ package struct StatusReport: Sendable, Equatable {
             "idleLimit": idleLimit.map { .integer($0) } ?? .null, "idleFor": idleFor.map { .integer($0) } ?? .null,
             "unlockFailures": .integer(Int64(unlockFailures)), "retryAfter": .number(retryAfter),
             "pid": .integer(Int64(processID)), "damage": .integer(Int64(damage)),
+            "transport": .string(transport),
         ]
     }
 
@@ -135,6 +138,7 @@ package struct StatusReport: Sendable, Equatable {
         retryAfter = json["retryAfter"]?.seconds ?? 0
         processID = Int32(clamping: json["pid"]?.integer ?? 0)
         damage = Int(clamping: json["damage"]?.integer ?? 0)
+        transport = json["transport"]?.text ?? transport
     }
 }
 

@@ -1,4 +1,4 @@
-// Sets six flags in the INIT reply that libfuse 3.14 cannot set, and passes on requests that it does not know.
+// Sets seven flags in the INIT reply that libfuse 3.14 cannot set, and passes on requests that it does not know.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -16,6 +16,7 @@ internal import CLibrary
 /// | INIT_EXT (30) | says that `flags2` counts |
 /// | DIRECT_IO_ALLOW_MMAP (flags2 bit 4) | else MAP_SHARED on a direct-I/O handle is ENODEV |
 /// | ALLOW_IDMAP (flags2 bit 8) | idmapped mounts (Linux 6.12), with the mount option `default_permissions` |
+/// | OVER_IO_URING (flags2 bit 9) | requests over io_uring (Linux 6.14), if the session has a plan for it |
 ///
 /// One thread handles INIT before any worker runs, so the state needs no lock.
 struct InitPatch {
@@ -24,6 +25,7 @@ struct InitPatch {
     private static let extended: UInt32 = 1 << 30
     private static let wanted2: UInt32 = 1 << 4
     private static let idmappedMounts: UInt32 = 1 << 8
+    private static let overRings: UInt32 = 1 << 9
     // Offsets in fuse_in_header + fuse_init_in, fuse_out_header, fuse_init_out.
     private static let inFlags = 52
     private static let inFlags2 = 56
@@ -36,6 +38,9 @@ struct InitPatch {
     private(set) var isDone = false
     /// Whether the mount has `default_permissions`. Without it the kernel refuses a reply with ALLOW_IDMAP.
     var kernelChecksPermissions = false
+    /// Whether the session will serve io_uring if the kernel offers it.
+    var promisesRings = false
+    var hasPromisedRings: Bool { taken2 & Self.overRings != 0 }
     /// The accepted bits of flags and flags2.
     private(set) var taken: UInt32 = 0
     private(set) var taken2: UInt32 = 0
@@ -67,7 +72,10 @@ struct InitPatch {
         let flags = unsafe body.loadUnaligned(fromByteOffset: Self.outFlags, as: UInt32.self)
         unsafe body.storeBytes(of: flags | taken, toByteOffset: Self.outFlags, as: UInt32.self)
         guard taken & Self.extended != 0 else { return }
-        taken2 = offered2 & (kernelChecksPermissions ? Self.wanted2 | Self.idmappedMounts : Self.wanted2)
+        var wanted2 = Self.wanted2
+        if kernelChecksPermissions { wanted2 |= Self.idmappedMounts }
+        if promisesRings { wanted2 |= Self.overRings }
+        taken2 = offered2 & wanted2
         let flags2 = unsafe body.loadUnaligned(fromByteOffset: Self.outFlags2, as: UInt32.self)
         unsafe body.storeBytes(of: flags2 | taken2, toByteOffset: Self.outFlags2, as: UInt32.self)
     }
@@ -100,32 +108,51 @@ private func serveAttribute(_ request: UnsafeMutableRawBufferPointer) -> Int {
     return more + tail
 }
 
+extension Session {
+    /// Shows a request to the trace, and gives it the form that libfuse knows; its length then.
+    func adapt(_ request: UnsafeMutableRawBufferPointer) -> Int {
+        let count = unsafe patch.saysMoreOfAttributes ? serveAttribute(request) : request.count
+        let request = unsafe UnsafeMutableRawBufferPointer(rebasing: request[..<count])
+        if let trace { unsafe trace.sawRequest(UnsafeRawBufferPointer(request)) }
+        unsafe serveTemporaryFile(request)
+        return count
+    }
+
+    /// Gives the kernel an answer or a notification: the answer to a request of io_uring there, all else as writev(2).
+    fileprivate func send(_ vectors: UnsafeBufferPointer<iovec>, _ descriptor: Int32) -> Int {
+        if let rings, let header = unsafe vectors.first, unsafe header.iov_len == RingEntry.answerHeader,
+            let bytes = unsafe header.iov_base
+        {
+            // A notification has the number 0.
+            let number = unsafe bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+            if number != 0, let worker = rings.owner(of: number), let sent = unsafe worker.answer(number, vectors) {
+                return sent
+            }
+        }
+        return unsafe CLibrary.writev(descriptor, vectors.baseAddress, Int32(vectors.count))
+    }
+}
+
 /// libfuse's input and output, through the session's patch until INIT has been answered, and past its trace.
 func makeCustomIO() -> fuse_custom_io {
     var table = fuse_custom_io()
     unsafe table.read = { descriptor, buffer, length, userdata in
-        var count = unsafe CLibrary.read(descriptor, buffer, length)
+        let count = unsafe CLibrary.read(descriptor, buffer, length)
         let session = unsafe Unmanaged<Session>.fromOpaque(userdata!).takeUnretainedValue()
         if count > 0, !session.patch.isDone {
             unsafe session.patch.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
         }
         guard count > 0 else { return count }
-        if session.patch.saysMoreOfAttributes {
-            count = unsafe serveAttribute(UnsafeMutableRawBufferPointer(start: buffer, count: count))
-        }
-        if let trace = session.trace {
-            unsafe trace.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
-        }
-        unsafe serveTemporaryFile(UnsafeMutableRawBufferPointer(start: buffer, count: count))
-        return count
+        return unsafe session.adapt(UnsafeMutableRawBufferPointer(start: buffer, count: count))
     }
     unsafe table.writev = { descriptor, vectors, count, userdata in
         let session = unsafe Unmanaged<Session>.fromOpaque(userdata!).takeUnretainedValue()
         if !session.patch.isDone {
             unsafe session.patch.patchReply(UnsafeBufferPointer(start: vectors, count: Int(count)))
         }
-        guard let trace = session.trace else { return unsafe CLibrary.writev(descriptor, vectors, count) }
-        let written = unsafe CLibrary.writev(descriptor, vectors, count)
+        let parts = unsafe UnsafeBufferPointer(start: vectors, count: Int(count))
+        guard let trace = session.trace else { return unsafe session.send(parts, descriptor) }
+        let written = unsafe session.send(parts, descriptor)
         let error = written < 0 ? errno : 0
         unsafe trace.sawAnswer(UnsafeBufferPointer(start: vectors, count: Int(count)), error: error)
         errno = error

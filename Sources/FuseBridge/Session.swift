@@ -28,6 +28,13 @@ package enum SessionError: Error, Equatable {
     let trace: RequestTrace?
     /// Written by `mount` only, before any worker runs.
     var patch = InitPatch()
+    private let plan: RingPlan?
+    /// The queues of io_uring. Changes only before any worker runs, and in `start`.
+    private(set) var rings: Rings?
+    /// How long the first request over the rings may take, in nanoseconds. If none comes the kernel holds them back.
+    var ringPatience: UInt64 = 30_000_000_000
+    /// How requests come. Known after `start`.
+    package private(set) var transport = Transport.device
     private var pointer: OpaquePointer?
     private var threads: [BackgroundThread] = []
     /// Raised to ask the workers to wipe their buffers.
@@ -56,9 +63,11 @@ package enum SessionError: Error, Equatable {
     package static let clearsSetGroup: Int32 = 1 << 30
 
     /// A session of `fileSystem`, not mounted yet.
-    package init(_ fileSystem: any FileSystem, trace: RequestTrace? = nil) {
+    /// - Parameter plan: for io_uring, if the kernel has it; nil: /dev/fuse alone.
+    package init(_ fileSystem: any FileSystem, trace: RequestTrace? = nil, over plan: RingPlan? = nil) {
         self.fileSystem = fileSystem
         self.trace = trace
+        self.plan = plan
         dataCapacity = min(max(Int(fileSystem.connection.maximumWrite), 1 << 16), WorkerBuffer.largestData)
     }
 
@@ -98,6 +107,8 @@ package enum SessionError: Error, Equatable {
         unsafe pointer = session
         self.mountPoint = mountPoint
         patch.kernelChecksPermissions = options.contains("default_permissions")
+        // Nothing is promised that this process may not do.
+        patch.promisesRings = plan != nil && Ring.canBeMade
         var io = makeCustomIO()
         guard unsafe fuse_session_custom_io(session, &io, fuse_session_fd(session)) == 0,
             unsafe serveInit(session, buffer)
@@ -115,9 +126,23 @@ package enum SessionError: Error, Equatable {
         return Array("fsname=".utf8) + source.flatMap { [comma, backslash].contains($0) ? [backslash, $0] : [$0] }
     }
 
-    /// Starts `count` worker threads.
+    /// What a mount over io_uring has for FORGET and INTERRUPT.
+    private static let deviceWorkers = 2
+
+    /// Starts `count` worker threads, or those of io_uring.
     package func start(workers count: Int) throws(SessionError) {
         installWakeSignal()
+        var count = count
+        if patch.hasPromisedRings, let plan {
+            let rings = Rings(plan)
+            self.rings = rings
+            if try startRings(rings) {
+                transport = .ring
+                count = min(count, Self.deviceWorkers)
+            } else {
+                self.rings = nil
+            }
+        }
         for _ in 0..<count {
             let thread = BackgroundThread(name: "protectfs", receiving: wakeSignal) { [self] in work() }
             guard let thread else {
@@ -143,13 +168,24 @@ package enum SessionError: Error, Equatable {
     package func wait() {
         for thread in threads { thread.join() }
         threads = []
+        rings?.join()
     }
 
     /// Makes the workers end although the mount exists. `close` then closes `/dev/fuse`, which ends the connection.
     package func leave() {
-        guard let session = unsafe pointer else { return }
         hasLeft.store(true, ordering: .relaxed)
+        endWorkers()
+    }
+
+    /// Makes all workers end, and returns when they have.
+    func endWorkers() {
+        guard let session = unsafe pointer else { return }
         unsafe fuse_session_exit(session)
+        wakeUntilGone()
+    }
+
+    /// Wakes the workers, which have a reason to end, until none is left.
+    func wakeUntilGone() {
         // A worker between its look at the session and its read(2) misses the signal, so the signal is sent again.
         while true {
             let isDone = workers.withLock { workers in
@@ -253,6 +289,18 @@ package enum SessionError: Error, Equatable {
         return true
     }
 
+    /// Has libfuse handle a request that is not from /dev/fuse.
+    func process(_ bytes: UnsafeMutableRawBufferPointer) {
+        guard let session = unsafe pointer else { return }
+        var request = unsafe fuse_buf()
+        unsafe request.mem = bytes.baseAddress
+        unsafe request.size = unsafe adapt(bytes)
+        unsafe fuse_session_process_buf(session, &request)
+    }
+
+    /// The descriptor of /dev/fuse.
+    var deviceNumber: Int32? { unsafe pointer.map { unsafe fuse_session_fd($0) } }
+
     private func work() {
         guard let session = unsafe pointer, let buffer = WorkerBuffer(dataCapacity: dataCapacity) else {
             workers.withLock { $0.failed += 1 }
@@ -260,18 +308,28 @@ package enum SessionError: Error, Equatable {
             return
         }
         buffer.bind()
+        work(buffer, isLocked: buffer.isLocked) {
+            workers.withLock { $0.begun += 1 }
+            begun.broadcast()
+        } serve: {
+            unsafe serveOne(session, buffer)
+        }
+    }
+
+    /// Serves until the session has ended or `serve` returns false, and wipes the buffer when that is asked for.
+    func work(_ buffer: borrowing WorkerBuffer, isLocked: Bool, begun: () -> Void, serve: () -> Bool) {
+        guard let session = unsafe pointer else { return }
         let me = pthread_self()
         var done = wipeCount.load(ordering: .acquiring)
         workers.withLock { workers in
-            if !buffer.isLocked { workers.unlockedBuffers += 1 }
+            if !isLocked { workers.unlockedBuffers += 1 }
             workers.wiped[me] = done
-            workers.begun += 1
         }
-        begun.broadcast()
+        begun()
         // A worker that has ended gets no more signals, because another thread may have its number.
         defer { _ = workers.withLock { $0.wiped.removeValue(forKey: me) } }
         while unsafe fuse_session_exited(session) == 0 {
-            if unsafe !serveOne(session, buffer) { break }
+            if !serve() { break }
             let wanted = wipeCount.load(ordering: .acquiring)
             guard wanted != done else { continue }
             buffer.wipe()
@@ -282,7 +340,7 @@ package enum SessionError: Error, Equatable {
 }
 
 /// Interrupts a worker that waits for requests. Nothing else sends this signal.
-private let wakeSignal = SIGURG
+let wakeSignal = SIGURG
 
 /// The handler does nothing. A signal without a handler, or with one that restarts read(2), would wake no worker.
 private func installWakeSignal() {

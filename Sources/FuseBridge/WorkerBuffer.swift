@@ -15,6 +15,9 @@ internal import CLinuxShim
     /// Besides an answer's data: room for pages that are cut at both ends.
     static let slack = 16384
 
+    /// What a buffer for `dataCapacity` bytes occupies.
+    static func size(dataCapacity: Int) -> Int { requestCapacity + dataCapacity + slack }
+
     let base: UnsafeMutableRawPointer
     private let size: Int
     /// Whether the pages are kept out of swap.
@@ -22,7 +25,7 @@ internal import CLinuxShim
 
     /// For requests and answers of `dataCapacity` bytes. Nil if there is no memory.
     init?(dataCapacity: Int) {
-        size = Self.requestCapacity + dataCapacity + Self.slack
+        size = Self.size(dataCapacity: dataCapacity)
         guard
             let base = unsafe mmap(
                 nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), unsafe base != MAP_FAILED

@@ -37,8 +37,10 @@ package struct FrontendStatistics: Sendable {
     package var knownNodes: Int
     /// Seconds since files of classes A and B were last used.
     package var idleSeconds: UInt64
-    /// The number of worker threads.
+    /// The number of worker threads; over io_uring the most of one queue.
     package var workers: Int
+    /// How requests come: a value of `Transport`.
+    package var transport: String
     /// The number of files with pages that a lock wants gone and the kernel still holds.
     package var sweepingFiles: Int
     /// Seconds until class 7 is closed. Nil unless the volume is locked and the class is open.
@@ -56,6 +58,8 @@ package final class Frontend: Sendable {
     let calls: DeferredCalls
     private let timer: MountTimer
     private let mender: Mender
+    /// The number of workers if requests come through /dev/fuse.
+    private let deviceWorkers: Int
     private let log: @Sendable (String) -> Void
     let events: @Sendable (FrontendEvent) -> Void
     /// The mount has ended, so calls that still run on it stop.
@@ -79,11 +83,15 @@ package final class Frontend: Sendable {
         self.source = source
         self.log = log
         self.events = events
-        calls = DeferredCalls(volume, limits: .ofThisProcess())
+        let limits = WorkerLimits.ofThisProcess()
+        let plan = limits.ringPlan(options)
+        deviceWorkers = limits.workers
+        calls = DeferredCalls(volume, limits: limits.over(plan))
         volume.whenRenewed { [weak calls] directory in calls?.forgetNames(in: directory) }
         mender = Mender(volume)
         system = VolumeFileSystem(volume: volume, options: options, calls: calls, log: log, events: events)
-        session = Session(system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) })
+        session = Session(
+            system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) }, over: plan)
         timer = MountTimer(
             system: system, sequence: LockSequence(system: system, calls: calls),
             idleSeconds: options.idleSeconds, inactiveSeconds: options.inactiveSeconds
@@ -95,7 +103,7 @@ package final class Frontend: Sendable {
         try session.mount(at: mountPoint, source: source.bytes, options: options.sessionOptions)
         calls.begin(session)
         do throws(SessionError) {
-            try session.start(workers: calls.limits.workers)
+            try session.start(workers: deviceWorkers)
         } catch {
             // Otherwise it would stay in the mount table, dead.
             session.close()
@@ -258,6 +266,7 @@ package final class Frontend: Sendable {
         FrontendStatistics(
             openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,
             idleSeconds: system.idleClock.idleNanoseconds / 1_000_000_000, workers: calls.limits.workers,
-            sweepingFiles: calls.evictor.pending.count, inactiveSeconds: timer.inactiveSeconds)
+            transport: session.transport.rawValue, sweepingFiles: calls.evictor.pending.count,
+            inactiveSeconds: timer.inactiveSeconds)
     }
 }

@@ -126,6 +126,16 @@ package struct MountOption: Sendable {
             "keep the contents of class A files out of the kernel's cache, so that a lock leaves none of them in freed memory; they are slower then"
         ) { $0.bypassesCacheForComplete = true },
         valued(
+            "io_uring", "auto|off",
+            "take requests over io_uring if the kernel has it and allows it (Linux 6.14, fuse.enable_uring), else over /dev/fuse; off (default) always uses /dev/fuse"
+        ) { options, text throws(MountOptionError) in
+            switch text {
+            case "auto": options.usesRings = true
+            case "off": options.usesRings = false
+            default: throw .badValue(option: "io_uring", value: text, expected: "auto or off")
+            }
+        },
+        valued(
             "idle", "DURATION",
             "lock after this time without use of files of classes A and B (reads that the kernel's cache answers do not count), suspend included: 300, 90s, 10m, 1h30m, 1d; 0 means never (default)"
         ) { options, text throws(MountOptionError) in

@@ -19,6 +19,8 @@ package struct MountOptions: Sendable, Equatable {
     package var allowsOther = false
     /// Files of class A are read and written past the kernel's page cache.
     package var bypassesCacheForComplete = false
+    /// Requests come over io_uring where the kernel has it.
+    package var usesRings = false
     /// Lock after this many seconds without use of protected files.
     package var idleSeconds: UInt64?
     /// Close class 7 this many seconds after a lock.

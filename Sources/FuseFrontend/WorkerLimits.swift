@@ -1,5 +1,7 @@
 // The number of workers and the size of their requests, as the limit of locked memory allows.
 
+internal import FileContents
+internal import FuseBridge
 internal import SodiumKit
 internal import Synchronization
 
@@ -25,6 +27,34 @@ package struct WorkerLimits: Sendable, Equatable {
 
     static func ofThisProcess() -> WorkerLimits {
         WorkerLimits(largeBuffers: BufferPool.shared.largeCount)
+    }
+
+    /// The numbers for io_uring; nil if the mount uses /dev/fuse. Its buffers may lock what a mount does not need.
+    ///
+    /// With `-o shared` a request can wait for another machine as long as a program likes. Over io_uring it would keep a place in
+    /// its queue, so such mounts use /dev/fuse.
+    func ringPlan(_ options: MountOptions) -> RingPlan? {
+        guard options.usesRings, !options.volume.isShared, RingPlan.kernelAllows == true,
+            let processors = RingPlan.possibleProcessors
+        else { return nil }
+        let lockable = lockableMemory()
+        return RingPlan(
+            processors: processors, workers: workers, dataCapacity: Int(requestSize),
+            lockable: lockable == .max ? .max : lockable - min(lockable, Self.leastLockedMemory))
+    }
+
+    /// The kernel's switch for io_uring, if there is one and it is off.
+    package static var ringSwitchThatIsOff: String? {
+        RingPlan.kernelAllows == false ? RingPlan.kernelSwitch : nil
+    }
+
+    /// The limits over io_uring: what waits must leave a worker in each queue.
+    func over(_ plan: RingPlan?) -> WorkerLimits {
+        guard let plan else { return self }
+        var limits = self
+        limits.workers = plan.workersPerQueue
+        limits.requestSize = UInt32(plan.dataCapacity)
+        return limits
     }
 }
 

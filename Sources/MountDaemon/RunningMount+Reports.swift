@@ -36,6 +36,7 @@ extension RunningMount {
         report.unlockFailures = delay.failures
         report.retryAfter = Double(delay.remaining) / 1e9
         report.processID = getpid()
+        report.transport = statistics.transport
         report.damage = damage.value
         return report
     }

@@ -5,10 +5,12 @@ NAME is any part of "file.function", without the folder: "locking" runs all test
 one of them. --except leaves out tests in the same way. --lanes runs tests beside each other, where root may make
 namespaces (support/lanes.py); 0 has the machine's processors and memory decide how many. --again runs tests that have failed once more, with nothing beside them, and names those that pass
 then. --times adds what each test took to a file, and --refresh makes Tests/Mount/times of such a file: lanes take the longest
-tests first. The last line is "N passed, N failed, N skipped".
+tests first. A name that ends with ".io_uring" is a test of support/rings.py's table once more, over io_uring: those run if the
+kernel has it, this is root, and the mode is not quick or such a name is given. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
+import contextlib
 import glob
 import importlib.util
 import json
@@ -28,6 +30,7 @@ sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
 import built  # noqa: E402
 import harness  # noqa: E402
 import lanes  # noqa: E402
+import rings  # noqa: E402
 import times  # noqa: E402
 from workplace import workplace  # noqa: E402
 
@@ -67,8 +70,14 @@ def tests(wanted, unwanted):
         for key, function in list(vars(module).items()):
             name = f"{title}.{key[5:]}"
             if key.startswith("test_") and callable(function) and function.__module__ == module.__name__:
-                if (not wanted or any(word in name for word in wanted)) and not any(word in name for word in unwanted):
-                    yield name, function, getattr(function, "time_limit", TIME_LIMIT)
+                names = [name, name + rings.SUFFIX] if name.startswith(rings.BOTH) and rings.allowed() else [name]
+                for name in names:
+                    if (not wanted or any(word in name for word in wanted)) and not any(word in name for word in unwanted):
+                        yield name, function, getattr(function, "time_limit", TIME_LIMIT)
+
+
+def is_over_ring(test):
+    return test[0].endswith(rings.SUFFIX)
 
 
 def child(function, base, template, control, mode, pipe):
@@ -78,6 +87,8 @@ def child(function, base, template, control, mode, pipe):
 
     # By this a daemon that the test leaves behind is known for its own, whatever its arguments are.
     os.environ["PROTECTFS_TEST"] = base
+    if base.endswith(rings.SUFFIX):
+        os.environ[rings.VARIABLE] = "1"
     # Servers of tests are on this machine.
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         os.environ.pop(name, None)
@@ -240,6 +251,18 @@ def shorten_temporary_paths():
         tempfile.tempdir = "/tmp"
 
 
+def run_chosen(chosen, arguments, totals):
+    count = min(arguments.lanes or times.lanes_here(), len(chosen))
+    if count > 1 and lanes.can():
+        run_lanes(count, chosen, arguments.mode, totals)
+    else:
+        if count > 1:
+            print("one test at a time: only root runs several, in namespaces that this machine must allow")
+        run_tests(chosen, arguments.mode, totals)
+    if arguments.again:
+        run_again(chosen, arguments.mode, totals)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 2)[2],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -266,20 +289,15 @@ def main():
     chosen = list(tests(arguments.names, arguments.unwanted))
     if arguments.cheap:
         chosen = times.cheap(chosen)
+    if arguments.mode == "quick" and not any(rings.SUFFIX[1:] in name for name in arguments.names):
+        chosen = [test for test in chosen if not is_over_ring(test)]
     if not os.path.exists("/dev/fuse"):
         print("*" * 70 + "\n*  /dev/fuse IS MISSING: NO MOUNT TEST CAN RUN HERE\n" + "*" * 70)
         for name, _, _ in chosen:
             totals.add(name, "/dev/fuse is missing", skipped=True)
     else:
-        count = min(arguments.lanes or times.lanes_here(), len(chosen))
-        if count > 1 and lanes.can():
-            run_lanes(count, chosen, arguments.mode, totals)
-        else:
-            if count > 1:
-                print("one test at a time: only root runs several, in namespaces that this machine must allow")
-            run_tests(chosen, arguments.mode, totals)
-        if arguments.again:
-            run_again(chosen, arguments.mode, totals)
+        with rings.switched_on() if any(map(is_over_ring, chosen)) else contextlib.nullcontext():
+            run_chosen(chosen, arguments, totals)
     if arguments.times:
         times.write(arguments.times, totals.records)
         times.show(totals.records)

@@ -5,6 +5,7 @@
 #include "ControlShim.h"
 #include "FuseShim.h"
 #include "HostShim.h"
+#include "RingShim.h"
 
 #include <stddef.h>
 #include <stdint.h>

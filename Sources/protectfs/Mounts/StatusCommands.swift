@@ -152,6 +152,7 @@ enum StatusText {
                 "Wrong attempts",
                 "\(report.unlockFailures), next attempt possible in \(Int(report.retryAfter.rounded(.up))) s")
         }
+        table.add("Transport", report.transport == "io_uring" ? "io_uring" : "/dev/fuse")
         table.add("Daemon", "process \(report.processID)")
         return table.text
     }

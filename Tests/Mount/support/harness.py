@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import rings
 import states
 # Tests find these here as well.
 from processes import (PATIENCE, CommandFailed, Lines, as_user, come_first, detach, in_child, outcome, run, sync,  # noqa: F401
@@ -270,6 +271,8 @@ class Environment:
             # As the first mount leaves it, which says so.
             os.chmod(path, 0o500)
         words = ["mount"]
+        if os.environ.get(rings.VARIABLE):
+            words += ["-o", "io_uring=auto"]
         for option in options:
             words += ["-o", option]
         words += ["--recovery-file", volume.code_file] if unlock else ["--no-unlock"]

@@ -2,7 +2,7 @@
 
 _protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret slot recipient passphrase recovery keys keybag import fsck inspect path speed config doctor help version"
 _protectfs_pages="credentials mount-options"
-_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= inactive= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache io_uring= idle= inactive= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeWhenUserInactive default_class=completeUntilFirstUserAuthentication default_class=none"
 
 # Sets what may follow the word $1.

@@ -55,6 +55,7 @@ function __protectfs_mount_options
     printf '%s\t%s\n' recover 'tolerate crash damage in every file, for a restored snapshot'
     printf '%s\t%s\n' no_family_class 'give a new file the class of its directory only: ignore the files that its name belongs to, and the file that had its name a moment ago'
     printf '%s\t%s\n' no_complete_cache 'keep the contents of class A files out of the kernel\'s cache, so that a lock leaves none of them in freed memory; they are slower then'
+    printf '%s\t%s\n' io_uring= 'take requests over io_uring if the kernel has it and allows it (Linux 6.14, fuse.enable_uring), else over /dev/fuse; off (default) always uses /dev/fuse'
     printf '%s\t%s\n' idle= 'lock after this time without use of files of classes A and B (reads that the kernel\'s cache answers do not count), suspend included: 300, 90s, 10m, 1h30m, 1d; 0 means never (default)'
     printf '%s\t%s\n' inactive= 'close files of class completeWhenUserInactive this time after a lock, suspend included: 300, 90s, 10m (default), 1h30m, 1d; 0 means at the lock'
     printf '%s\t%s\n' uid= 'show this user as the owner of everything'
