@@ -27,7 +27,7 @@ def test_install(bed):
                  "/usr/lib/systemd/user/protectfs-secrets@.service",
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login", "/usr/libexec/protectfs-tpm2",
                  "/usr/lib/systemd/user/protectfs-agent.service", "/usr/lib/systemd/user/protectfs-mounts.service",
-                 "/lib/systemd/system/protectfs-lock.service",
+                 "/lib/systemd/system/protectfs-lock.service", "/etc/modprobe.d/protectfs.conf",
                  "/usr/share/zsh/vendor-completions/_protectfs", "/usr/share/SiriKali/backends/protectfs.json",
                  "/usr/bin/protectfs-tray", "/usr/share/nautilus-python/extensions/protectfs_nautilus.py"):
         assert path in said, path

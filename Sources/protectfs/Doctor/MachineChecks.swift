@@ -16,7 +16,8 @@ enum MachineChecks {
                 problem: "swap that is not encrypted, where the memory of programs stays in plain text",
                 advice: "encrypt it (crypttab(5), option swap), or use zram")
         }
-        weaknesses += [hibernation(swaps), coreDumps(), freedMemory(), lockedMemory(), allowOther()].compactMap { $0 }
+        weaknesses += [hibernation(swaps), coreDumps(), freedMemory(), lockedMemory(), allowOther(), rings()].compactMap
+        { $0 }
         return weaknesses
     }
 
@@ -113,6 +114,17 @@ enum MachineChecks {
             check: .lockedMemory, place: nil,
             problem: "the limit of locked memory is \(limit / 1024) KiB, and a mount needs \(least / 1024) KiB",
             advice: "raise it (ulimit -l, or LimitMEMLOCK= in systemd)")
+    }
+
+    /// The kernel's switch for io_uring, which is off unless an administrator has changed it.
+    private static func rings() -> Weakness? {
+        guard let place = WorkerLimits.ringSwitchThatIsOff.map({ HostPath($0) }) else { return nil }
+        return Weakness(
+            check: .ioUring, place: place,
+            problem: "mounts would be faster, above all with many small files, if the kernel let them use io_uring",
+            advice:
+                "as root: echo Y > \(place), and echo options fuse enable_uring=1 > /etc/modprobe.d/protectfs.conf for later starts of the machine; then mount with -o io_uring=auto"
+        )
     }
 
     private static func allowOther() -> Weakness? {

@@ -5,6 +5,7 @@ import os
 import urllib.parse
 
 import harness
+import rings
 from harness import protectfs, run, write_file
 from namespaces import only_own_mounts, own_etc
 
@@ -21,6 +22,8 @@ class Machine:
         run("mount", "-t", "tmpfs", "none", "/sys/class/block")
         self.show("/proc/cmdline", "quiet init_on_free=1\n")
         self.show("/proc/sys/kernel/core_pattern", "core\n")
+        if os.path.exists(rings.SWITCH):
+            self.show(rings.SWITCH, "Y\n")
         self.swaps()
         self.show("/sys/power/state", "freeze mem\n")
         self.etc("fuse.conf", "# user_allow_other\n")
@@ -85,6 +88,10 @@ def test_machine(environment):
     machine.etc("fuse.conf", "#x\n user_allow_other # all\n")
     environment.cell("allow_other", [("allowOther", "/etc/fuse.conf")], found())
     machine.etc("fuse.conf", "")
+    if os.path.exists(rings.SWITCH):
+        machine.show(rings.SWITCH, "N\n")
+        environment.cell("io_uring is switched off", [("ioUring", rings.SWITCH)], found())
+        machine.show(rings.SWITCH, "Y\n")
     machine.show("/proc/sys/kernel/core_pattern", "|/lib/systemd/systemd-coredump %P\n")
     environment.cell("core dumps", [("coreDumps", "/etc/systemd/coredump.conf")], found())
     machine.etc("systemd/coredump.conf.d/off.conf", "[Coredump]\nStorage = none\n")
