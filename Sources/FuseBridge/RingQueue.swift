@@ -1,6 +1,8 @@
 // The queues of a mount over io_uring: how many workers each has, and which one has a request.
 
+internal import CLibrary
 internal import HostSystem
+internal import Synchronization
 
 /// The queue of one processor. The kernel gives a request to a worker that waits, and only to one of the queue of the processor
 /// that the request comes from. So a queue gets another worker whenever none of it waits.
@@ -76,14 +78,14 @@ final class Rings: Sendable {
     private struct State: Sendable {
         var workers: [RingWorker] = []
         var threads: [BackgroundThread] = []
-        /// Workers that the kernel has accepted, and those that could not be made.
-        var begun = 0
-        var failed = 0
+        /// For each queue that has been tried.
+        var results: [Int32] = []
         /// The mount uses /dev/fuse after all.
         var isWithdrawn = false
     }
     private let state = Lock(State())
     private let changed = Condition()
+    private let served = Atomic(false)
 
     init(_ plan: RingPlan) {
         queues = (0..<plan.queues).map { RingQueue($0, most: plan.workersPerQueue) }
@@ -107,18 +109,22 @@ final class Rings: Sendable {
         while let thread = state.withLock({ $0.threads.popLast() }) { thread.join() }
     }
 
-    func report(isUsable: Bool) {
-        state.withLock { state in
-            if isUsable { state.begun += 1 } else { state.failed += 1 }
-        }
+    /// The first worker of the next queue has begun (0), or could not (an errno).
+    func report(_ error: Int32) {
+        state.withLock { $0.results.append(error) }
         changed.broadcast()
     }
 
-    /// Waits until the first worker of each queue has reported. Whether the kernel has accepted all.
-    func areUsable() -> Bool {
-        state.wait(on: changed) { [queues] in
-            $0.begun + $0.failed >= queues.count ? $0.failed == 0 : nil
-        } ?? false
+    /// Waits for the report on a queue.
+    func result(of index: Int) -> Int32 {
+        state.wait(on: changed) { $0.results.count > index ? $0.results[index] : nil } ?? EAGAIN
+    }
+
+    /// Whether a request has come, so that the kernel holds none back.
+    var hasRequest: Bool { served.load(ordering: .relaxed) }
+
+    func noteRequest() {
+        if !hasRequest { served.store(true, ordering: .relaxed) }
     }
 
     var isWithdrawn: Bool { state.withLock { $0.isWithdrawn } }

@@ -64,14 +64,14 @@ internal import Synchronization
         return unsafe Unmanaged<RingWorker>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    /// Gives the entry to the kernel. False if the kernel refuses it, after which it uses no ring for this mount unless it does
+    /// Gives the entry to the kernel. An errno if the kernel refuses it, after which it uses no ring for this mount unless it does
     /// so already.
-    func register() -> Bool {
+    func register() -> Int32 {
         // The kernel puts a request into the queue of the processor it comes from. A processor that is not there is no loss.
         _ = pfs_stay_on(UInt32(queue.number))
         ring.queueRegistration(entry, device: device, queue: queue.number)
         ring.submit()
-        return ring.completion() == nil
+        return -(ring.completion() ?? 0)
     }
 
     /// Why `wait` has returned.

@@ -10,12 +10,35 @@ extension Session {
     /// and no thread has stayed.
     ///
     /// The answer to INIT has promised rings, and the kernel holds all requests back until each queue has an entry. It takes the
-    /// promise back when an entry is refused (`fuse_uring_cmd`, Linux 6.14), before INIT it takes none.
+    /// promise back when an entry is refused (`fuse_uring_cmd`, Linux 6.14), and before INIT it takes none. Once it has switched
+    /// over there is no way back, so the queues get their entries in order: which one was refused says whether it has.
     func startRings(_ rings: Rings) throws(SessionError) -> Bool {
-        for queue in rings.queues where queue.begin() {
-            if !startWorker(on: queue, of: rings, isFirst: true) { rings.report(isUsable: false) }
+        for (index, queue) in rings.queues.enumerated() where queue.begin() {
+            let error = startWorker(on: queue, of: rings, isFirst: true) ? rings.result(of: index) : EAGAIN
+            // The kernel has fewer queues than it said, and all of them have an entry.
+            if error == EINVAL, index > 0 { return true }
+            if error != 0 { return try giveUp(rings) }
         }
-        if rings.areUsable() { return true }
+        return isServed(by: rings) ? true : try giveUp(rings)
+    }
+
+    /// Whether a request comes over the rings, or can be answered without one: else the kernel has more queues than it said.
+    private func isServed(by rings: Rings) -> Bool {
+        let deadline = monotonicNanoseconds() + ringPatience
+        let place = mountPoint
+        _ = BackgroundThread(name: "pfs-stir", stackSize: 64 << 10) {
+            var status = statvfs()
+            unsafe _ = statvfs(place, &status)
+            rings.noteRequest()
+        }
+        while !rings.hasRequest {
+            if monotonicNanoseconds() >= deadline { return false }
+            usleep(100)
+        }
+        return true
+    }
+
+    private func giveUp(_ rings: Rings) throws(SessionError) -> Bool {
         rings.withdraw()
         wakeUntilGone()
         rings.join()
@@ -59,7 +82,7 @@ extension Session {
             let worker = RingWorker(queue, device: device, dataCapacity: dataCapacity)
         else {
             queue.failed()
-            return rings.report(isUsable: false)
+            return rings.report(ENOMEM)
         }
         buffer.bind()
         rings.add(worker)
@@ -67,14 +90,15 @@ extension Session {
             worker.end()
             rings.remove(worker)
         }
-        guard worker.register() else {
+        let error = worker.register()
+        guard error == 0 else {
             queue.failed()
-            return rings.report(isUsable: false)
+            return rings.report(error)
         }
         if !isFirst { stir(queue) }
         var use = RingUse.waiting
         work(buffer, isLocked: buffer.isLocked && worker.isLocked) {
-            rings.report(isUsable: true)
+            if isFirst { rings.report(0) }
         } serve: { [self] in
             serveOne(worker, of: rings, buffer, &use)
         }
@@ -108,6 +132,7 @@ extension Session {
         case .request: break
         }
         use = .busy
+        rings.noteRequest()
         if queue.took() { _ = startWorker(on: queue, of: rings) }
         let room = WorkerBuffer.requestCapacity + dataCapacity
         guard let count = unsafe worker.takeRequest(into: buffer.base, room: room) else { return true }

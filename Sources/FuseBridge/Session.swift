@@ -31,6 +31,8 @@ package enum SessionError: Error, Equatable {
     private let plan: RingPlan?
     /// The queues of io_uring. Changes only before any worker runs, and in `start`.
     private(set) var rings: Rings?
+    /// How long the first request over the rings may take, in nanoseconds. If none comes the kernel holds them back.
+    var ringPatience: UInt64 = 30_000_000_000
     /// How requests come. Known after `start`.
     package private(set) var transport = Transport.device
     private var pointer: OpaquePointer?

@@ -23,7 +23,13 @@ final class MemoryFileSystem: FileSystem {
     let state = Lock(State())
     let directIO: Bool
 
-    init(directIO: Bool = false) { self.directIO = directIO }
+    /// Takes the replies to lookups of names that begin with "parked".
+    let park: (@Sendable (consuming Reply) -> Void)?
+
+    init(directIO: Bool = false, park: (@Sendable (consuming Reply) -> Void)? = nil) {
+        self.directIO = directIO
+        self.park = park
+    }
 
     var connection: RequestedCapabilities { RequestedCapabilities() }
 
@@ -50,6 +56,7 @@ final class MemoryFileSystem: FileSystem {
 
     func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         let bytes = copy(name)
+        if let park, bytes.starts(with: "parked".utf8) { return park(reply) }
         let found = state.withLock { state -> Entry? in
             guard let node = state.files.first(where: { $0.value.name == bytes })?.key else { return nil }
             return entry(node, &state)

@@ -26,16 +26,19 @@ private func plan(_ workers: Int = 4) -> RingPlan {
 
 /// A mount of `system`, gone when the closure returns.
 private func withRings(
-    _ system: FileSystem, _ plan: RingPlan = plan(), _ body: (String, Session) throws -> Void
+    _ system: any FileSystem, _ plan: RingPlan = plan(), patience: UInt64 = 30, keepsSwitch: Bool = false,
+    _ body: (String, Session) throws -> Void
 ) throws {
     var template = Array("/tmp/fusebridge.XXXXXX".utf8CString)
     let path = unsafe String(cString: mkdtemp(&template))
     let session = Session(system, over: plan)
+    session.ringPatience = patience * 1_000_000_000
     let wasOn = RingPlan.kernelAllows == true
     if !wasOn { setSwitch(true) }
     defer { unsafe rmdir(path) }
+    defer { if !wasOn, keepsSwitch { setSwitch(false) } }
     do {
-        defer { if !wasOn { setSwitch(false) } }
+        defer { if !wasOn, !keepsSwitch { setSwitch(false) } }
         try session.mount(
             at: path, source: Array("memory".utf8), options: ["subtype=bridgetest", "default_permissions"])
     }
@@ -86,11 +89,26 @@ struct RingMountTests {
         unsafe rmdir(path)
     }
 
-    /// Too few queues leave the kernel waiting, and too many are refused: both are seen, and the mount works without rings.
-    @Test func aRefusedEntryLeavesTheDevice() throws {
+    /// A kernel that has fewer queues than it says has switched over when the next one is refused. After a refusal it looks at its
+    /// switch for each answer.
+    @Test func tooManyQueuesAreCounted() throws {
         let many = RingPlan(
-            processors: (RingPlan.possibleProcessors ?? 1) + 1, workers: 2, dataCapacity: 1 << 20, lockable: .max)!
-        try withRings(MemoryFileSystem(), many) { path, session in
+            processors: (RingPlan.possibleProcessors ?? 1) + 2, workers: 2, dataCapacity: 1 << 20, lockable: .max)!
+        try withRings(MemoryFileSystem(), many, keepsSwitch: true) { path, session in
+            #expect(session.transport == .ring)
+            let handle = unsafe Glibc.open(path + "/file", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+            unsafe #expect(pwrite(handle, [1], 1, 5) == 1)
+            close(handle)
+        }
+    }
+
+    /// Too few queues leave the kernel waiting: the mount works without rings.
+    @Test func ringsThatFailLeaveTheDevice() throws {
+        let known = RingPlan.possibleProcessors ?? 1
+        guard known > 1 else { return }
+        let few = RingPlan(
+            processors: max(1, known - 1), workers: 2, dataCapacity: 1 << 20, lockable: .max)!
+        try withRings(MemoryFileSystem(), few, patience: 1) { path, session in
             #expect(session.transport == .device)
             let handle = unsafe Glibc.open(path + "/file", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
             unsafe #expect(pwrite(handle, [1], 1, 5) == 1)
@@ -108,8 +126,8 @@ struct RingMountTests {
 
     /// More requests at once than a queue has workers, all parked, and answered by another thread.
     @Test func parkedRequestsStopNoQueue() throws {
-        let system = ParkingFileSystem()
-        try withRings(system, plan(2)) { path, session in
+        let parking = Parking()
+        try withRings(parking.system(), plan(2)) { path, session in
             let ended = Atomic<Int>(0)
             let threads = (0..<40).compactMap { index in
                 BackgroundThread(name: "asks") {
@@ -119,13 +137,13 @@ struct RingMountTests {
                 }
             }
             let deadline = monotonicNanoseconds() + 20_000_000_000
-            while system.parked.withLock({ $0.count }) < 40, monotonicNanoseconds() < deadline { usleep(1000) }
-            #expect(system.parked.withLock { $0.count } == 40)
+            while parking.parked.withLock({ $0.count }) < 40, monotonicNanoseconds() < deadline { usleep(1000) }
+            #expect(parking.parked.withLock { $0.count } == 40)
             #expect(ended.load(ordering: .relaxed) == 0)
             // Other requests are answered meanwhile, on each processor, and buffers can be wiped.
             for _ in 0..<100 { unsafe #expect(Glibc.access(path + "/now", F_OK) == -1 && errno == ENOENT) }
             #expect(session.wipeBuffers(until: monotonicNanoseconds() + 5_000_000_000))
-            system.answerAll()
+            parking.answerAll()
             for thread in threads { thread.join() }
             #expect(ended.load(ordering: .relaxed) == 40)
         }
@@ -133,11 +151,11 @@ struct RingMountTests {
 
     /// The mount ends although a request is parked; its answer comes too late and harms nothing.
     @Test func theMountEndsWithAParkedRequest() throws {
-        let system = ParkingFileSystem()
+        let parking = Parking()
         var thread: BackgroundThread?
-        try withRings(system) { path, session in
+        try withRings(parking.system()) { path, session in
             thread = BackgroundThread(name: "asks") { unsafe _ = Glibc.access(path + "/parked", F_OK) }
-            while system.parked.withLock({ $0.isEmpty }) { usleep(1000) }
+            while parking.parked.withLock({ $0.isEmpty }) { usleep(1000) }
             let entry = try MountTable.entry(at: HostPath(path))
             let device = try #require(entry).deviceNumber
             // The connection's number is the device's minor.
@@ -149,7 +167,7 @@ struct RingMountTests {
                 session.leave()
             }
             session.wait()
-            system.answerAll()
+            parking.answerAll()
         }
         thread?.join()
     }
@@ -158,49 +176,39 @@ struct RingMountTests {
 extension RingMountTests {
     /// INTERRUPT comes through /dev/fuse, and finds the request that came over io_uring.
     @Test func aSignalReachesAParkedRequest() throws {
-        let system = ParkingFileSystem(isInterruptible: true)
-        try withRings(system) { path, _ in
+        let parking = Parking()
+        try withRings(parking.system(isInterruptible: true)) { path, _ in
             let child = try ChildProcess.start(
-                "/usr/bin/stat", [Array("stat".utf8), Array((path + "/parked").utf8)])
+                HostPath("/usr/bin/stat"), [Array("stat".utf8), Array((path + "/parked").utf8)])
             let deadline = monotonicNanoseconds() + 20_000_000_000
-            while system.waiting.withLock({ $0 == nil }), monotonicNanoseconds() < deadline { usleep(1000) }
+            while parking.waiting.withLock({ $0 == nil }), monotonicNanoseconds() < deadline { usleep(1000) }
             kill(child.id, SIGTERM)
-            while system.interrupts.load(ordering: .relaxed) == 0, monotonicNanoseconds() < deadline { usleep(1000) }
-            #expect(system.interrupts.load(ordering: .relaxed) == 1)
-            system.waiting.withLock { $0 }?.take()?.error(EINTR)
+            while parking.interrupts.load(ordering: .relaxed) == 0, monotonicNanoseconds() < deadline { usleep(1000) }
+            #expect(parking.interrupts.load(ordering: .relaxed) == 1)
+            parking.waiting.withLock { $0 }?.take()?.error(EINTR)
             #expect(try child.wait() == .signalled(SIGTERM))
         }
     }
 }
 
-/// Parks each LOOKUP of a name that begins with "parked" until it is told to answer, and knows no names.
-private final class ParkingFileSystem: FileSystem, @unchecked Sendable {
+/// Replies that were put aside until the test gives them.
+private final class Parking: Sendable {
     let parked = Lock<[ParkedReply]>([])
-    /// The last request that was parked, if signals are to end it.
+    /// The last one, if signals are to end it.
     let waiting = Lock<WaitingReply?>(nil)
     let interrupts = Atomic<Int>(0)
-    private let isInterruptible: Bool
 
-    init(isInterruptible: Bool = false) { self.isInterruptible = isInterruptible }
-
-    override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
-        guard copyBytes(name).starts(with: "parked".utf8) else { return reply.error(ENOENT) }
-        if isInterruptible {
-            let kept = WaitingReply(reply) { [self] in interrupts.add(1, ordering: .relaxed) }
-            return waiting.withLock { $0 = kept }
-        }
-        let kept = ParkedReply(reply)
-        parked.withLock { $0.append(kept) }
-    }
-
-    override func getAttributes(
-        _ request: borrowing Request, node: NodeID, handle: HandleInfo?, _ reply: consuming Reply
-    ) {
-        var attributes = Attributes()
-        attributes.inode = node
-        attributes.mode = 0o040755
-        attributes.links = 2
-        reply.attributes(attributes, timeout: 3600)
+    /// A file system that parks lookups of names that begin with "parked".
+    func system(isInterruptible: Bool = false) -> MemoryFileSystem {
+        MemoryFileSystem(park: { [self] reply in
+            if isInterruptible {
+                let kept = WaitingReply(reply) { [self] in interrupts.add(1, ordering: .relaxed) }
+                waiting.withLock { $0 = kept }
+            } else {
+                let kept = ParkedReply(reply)
+                parked.withLock { $0.append(kept) }
+            }
+        })
     }
 
     func answerAll() {
