@@ -232,7 +232,7 @@ extension FileContent {
     /// Leaves page 0 as a cut into it leaves it: LAST, and the later pages are still there.
     fileprivate func rewriteFirstPageAsLast() throws(VolumeError) {
         var now = snapshot
-        now.size = UInt64(geometry.firstCapacity)
+        now.wasCut(to: UInt64(geometry.firstCapacity))
         try rewritePage(0, in: now, toSize: 100, tolerating: true, .other)
     }
 }

@@ -114,7 +114,7 @@ extension FileContent {
             FormerKey(number: before.protectionClass.rawValue, generation: before.keyGeneration))
         guard newKey || durably || isFormer else { return }
         if isNameless {
-            state.withLock { $0.durability.owesClass = true }
+            state.withLock { $0.owesClass() }
         } else {
             try synchronizeBacking(dataOnly: !isNews)
         }
@@ -237,8 +237,7 @@ extension FileContent {
         let count = Int(blocks.count)
         let last = lastBlock(size: now.size)
         // The new file is complete, so no part of it waits to be mended.
-        var whole = now
-        whole.recovery.unmended = nil
+        let whole = now.leaving(nil)
         var holes: [Int] = []
         var pages = PageRewriter(self, whole, pageCount: count)
         try pages.read(blocks)

@@ -57,7 +57,7 @@ extension FileContent {
         let needsMending: Bool
         do throws(VolumeError) { needsMending = try mend(step, isDry: true) } catch {
             if case .newer = error {
-                state.withLock { $0.recovery.unmended?.isStopped = true }
+                _ = state.withLock { $0.advance { $0.isStopped = true } }
                 context.mending.stop(mendingKey)
             }
             throw error
@@ -70,13 +70,8 @@ extension FileContent {
     }
 
     private func advance(_ change: (inout MendingProgress) -> Void) {
-        let progress = state.withLock { state -> MendingProgress? in
-            guard var rest = state.recovery.unmended else { return nil }
-            change(&rest.progress)
-            state.recovery.unmended = rest
-            return rest.progress
-        }
-        if let progress { context.mending.advance(mendingKey, to: progress) }
+        guard let rest = state.withLock({ $0.advance { change(&$0.progress) } }) else { return }
+        context.mending.advance(mendingKey, to: rest.progress)
     }
 
     /// - Returns: whether a block had to be rewritten.
@@ -111,7 +106,7 @@ extension FileContent {
             }
             reportEvidence(.madeSparse, page: 1)
         }
-        state.withLock { $0.recovery.unmended?.isCounted = true }
+        _ = state.withLock { $0.advance { $0.isCounted = true } }
     }
 
     /// The first block from `block` on that may have something to verify. Skips pages without data in the store where they
@@ -136,16 +131,16 @@ extension FileContent {
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
             let rest = snapshot.recovery.unmended
             guard rest != nil, snapshot.recovery.repair == .none else { return }
-            state.withLock { $0.recovery.unmended = nil }
+            state.withLock { $0.setUnmended(nil) }
             do throws(VolumeError) {
                 try times.preserving(isNews: true) { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, _) in }
                 }
             } catch {
-                state.withLock { $0.recovery.unmended = rest }
+                state.withLock { $0.setUnmended(rest) }
                 throw error
             }
-            state.withLock { $0.recovery.isTolerant = false }
+            state.withLock { $0.mendedAll() }
             context.mending.forget(mendingKey)
         }
     }

@@ -197,21 +197,11 @@ extension FileContent {
         let isOurs = context.epochs.isOwn(first.epoch)
         let needsAll = isTolerated || evidence.contains { $0.0 == .droppedPages }
         let hasEvidence = !evidence.isEmpty
-        state.withLock { state in
-            state.size = size
-            state.pageZero = .written
-            state.durability.pageZeroIsOurs = isOurs
-            state.durability.isListed = isOurs
-            // The file was closed and opened again in this mount, so HOLES may not be durable yet.
-            state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
-            state.recovery.isTolerant = isTolerated
-            state.recovery.repair = needsAll ? .full : hasEvidence ? .end : .none
-            state.recovery.hasEvidence = hasEvidence
-            state.recovery.suspectEpoch =
-                context.epochs.isTolerated(first.epoch)
-                ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil
-            state.recovery.unmended = nil
-        }
+        let recovery = Recovery(
+            repair: needsAll ? .full : hasEvidence ? .end : .none, hasEvidence: hasEvidence, isTolerant: isTolerated,
+            suspectEpoch: context.epochs.isTolerated(first.epoch)
+                ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil)
+        state.withLock { $0.found(size: size, isOurs: isOurs, recovery) }
         if needsAll, !hasEvidence { resumeMending(pageZero: first.epoch) }
         for (kind, page) in evidence { reportEvidence(kind, page: page) }
     }

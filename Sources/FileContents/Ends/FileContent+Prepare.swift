@@ -46,7 +46,7 @@ extension FileContent {
         guard !isListed else { return }
         try context.epochs.begin()
         try context.epochs.changed.cover(inode)
-        state.withLock { $0.durability.isListed = true }
+        state.withLock { $0.listed() }
     }
 
     /// Prepares a file for a modification: lists it as changed, checks its identity after a wipe, writes rule R0's new header, applies rule R5.

@@ -19,13 +19,10 @@ extension FileContent {
             try times.preserving(isNews: true) { () throws(VolumeError) in try cut(toSize: now.size) }
             // Otherwise a crash could restore the old length beside new pages.
             try synchronizeBacking(dataOnly: true)
-            state.withLock { $0.recovery.repair = .none }
+            state.withLock { $0.mendedLength() }
         case .full:
             if context.isShared, try isWhole(now, access) {
-                return state.withLock { state in
-                    state.recovery.repair = .none
-                    state.recovery.isTolerant = false
-                }
+                return state.withLock { $0.mendedEnds(isTolerant: false) }
             }
             try times.preserving(isNews: true) { () throws(VolumeError) in try repairAll(now, access) }
             reportEvidence(.repaired, page: 0)
@@ -49,11 +46,7 @@ extension FileContent {
             try backing.synchronize(dataOnly: true)
             try backing.truncate(to: UInt64(PageGeometry.pageSize))
         }
-        state.withLock { state in
-            state.pageZero = .pending
-            state.durability.pageZeroIsOurs = true
-            state.durability.isMarked = true
-        }
+        state.withLock { $0.startedAnew() }
     }
 
     /// Applies rule R5: sets the length, rewrites page 0 and the last page, and syncs. A short middle is mended before.
@@ -66,12 +59,12 @@ extension FileContent {
         let waits = last > 1 && last > context.mendAtOnce
         if waits {
             let epoch = try context.epochs.suspect(now.recovery.suspectEpoch, now.recovery.unmended?.epoch)
-            now.recovery.unmended = UnmendedRange(epoch: epoch, end: last)
+            now = now.leaving(UnmendedRange(epoch: epoch, end: last))
         } else {
-            now.recovery.unmended = nil
+            now = now.leaving(nil)
             // All of it is checked before anything is written, because a newer version may have made a block.
             try repairMiddle(below: last, now, access, isDry: true)
-            if context.isShared { now.header = try headerForHoles(below: last, access) }
+            if context.isShared { now = now.with(try headerForHoles(below: last, access)) }
             try repairMiddle(below: last, now, access, isDry: false)
         }
         let found: UInt64
@@ -84,15 +77,9 @@ extension FileContent {
         if last > 0 { try rewritePage(0, in: now, toSize: now.size, tolerating: true, access) }
         try rewritePage(last, in: now, toSize: now.size, tolerating: true, access)
         let unmended = now.recovery.unmended
-        state.withLock { state in
-            state.durability.pageZeroIsOurs = true
-            state.recovery.unmended = unmended
-        }
+        state.withLock { $0.wroteEnds(leaving: unmended) }
         try synchronizeBacking(dataOnly: true)
-        state.withLock { state in
-            state.recovery.repair = .none
-            state.recovery.isTolerant = waits
-        }
+        state.withLock { $0.mendedEnds(isTolerant: waits) }
         if waits { context.mending.add(mendingKey) }
     }
 
@@ -189,13 +176,7 @@ extension FileContent {
     func resumeMending(pageZero epoch: UInt32) {
         guard context.epochs.isSuspect(epoch), let progress = context.mending.resume(mendingKey) else { return }
         state.withLock { state in
-            state.recovery.unmended = UnmendedRange(
-                epoch: epoch, end: lastBlock(size: state.size), progress: progress)
-            state.recovery.repair = .none
-            // The page has been durable since the ends were mended.
-            state.durability.pageZeroIsOurs = true
-            state.durability.isMarked = true
-            state.durability.holesMayBeLost = state.header.flags.contains(.holes)
+            state.resumed(UnmendedRange(epoch: epoch, end: lastBlock(size: state.size), progress: progress))
         }
     }
 
@@ -205,9 +186,6 @@ extension FileContent {
     func failedEnd() {
         context.epochs.endBadly()
         context.mending.forget(mendingKey)
-        state.withLock { state in
-            state.recovery.repair = .full
-            state.recovery.isTolerant = true
-        }
+        state.withLock { $0.failedEnd() }
     }
 }

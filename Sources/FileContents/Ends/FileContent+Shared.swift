@@ -54,16 +54,16 @@ extension FileContent {
             guard header.fileID == now.header.fileID else { throw .stale }
             // An empty file gets a new key, and with it a new wrap.
             if !header.wrappedKey.span.hasSameBytes(as: now.header.wrappedKey.span) { fileKeys.wipe() }
-            state.withLock { $0.header = header }
+            state.withLock { $0.found(header: header) }
             do throws(VolumeError) {
                 try recover(length: length, .other, &buffer)
             } catch {
                 // The new class is not proven, so the file keeps the old one. If it is closed it counts: with the
                 // former header the content would stay open here.
                 if case .locked = error {
-                    state.withLock { $0.isUnproven = true }
+                    state.withLock { $0.foundUnproven() }
                 } else {
-                    state.withLock { $0.header = now.header }
+                    state.withLock { $0.found(header: now.header) }
                 }
                 fileKeys.wipe()
                 throw error
@@ -71,11 +71,7 @@ extension FileContent {
         }
         // What this machine has mended needs no mending because another one has written, unless that one crashed.
         let isWhole = now.recovery.repair == .none && now.pageZero == .written
-        state.withLock { state in
-            if isWhole, !state.recovery.hasEvidence { state.recovery.repair = .none }
-            state.isUnproven = false
-            state.durability.growth += 1
-        }
+        state.withLock { $0.caughtUp(wasWhole: isWhole) }
         return status
     }
 
@@ -113,9 +109,8 @@ extension FileContent {
     /// The state for a read without the store's lock. It tolerates no crash damage, because what another machine is just writing
     /// looks the same; a read under that lock decides.
     var readingState: FileState {
-        var now = snapshot
-        if context.isShared { now.recovery.isTolerant = false }
-        return now
+        let now = snapshot
+        return context.isShared ? now.tolerating(false) : now
     }
 
     /// Holds `pages` while `body` runs. If other machines write, too, an exclusive hold is one of the whole file, on all of them.

@@ -39,14 +39,7 @@ extension FileContent {
             try pages.seal(plain.span, at: 0, block: 0, size: now.size, &codec)
         }
         try pages.write(0..<1, at: 0)
-        state.withLock { state in
-            if header.flags.contains(.holes), !state.header.flags.contains(.holes) || state.pageZero != .written {
-                state.durability.holesMayBeLost = true
-            }
-            state.header = header
-            state.pageZero = .written
-            state.durability.pageZeroIsOurs = true
-        }
+        state.withLock { $0.wrote(header: header) }
     }
 
     /// Rewrites one page as it must be in a file of `newSize` bytes. The caller holds it exclusively.
@@ -60,8 +53,7 @@ extension FileContent {
         before: () throws(VolumeError) -> Void = { () throws(VolumeError) in },
         onFailure: (VolumeError) -> Void = { _ in }
     ) throws(VolumeError) {
-        var judged = now
-        if tolerating { judged.recovery.isTolerant = true }
+        let judged = tolerating ? now.tolerating(true) : now
         let kept =
             block > lastBlock(size: now.size) ? 0 : geometry.payloadLength(ofBlock: block, size: min(now.size, newSize))
         var pages = PageRewriter(self, judged, pageCount: 1)
@@ -79,7 +71,7 @@ extension FileContent {
             onFailure(error)
             throw error
         }
-        if block == 0 { state.withLock { $0.durability.pageZeroIsOurs = true } }
+        if block == 0 { state.withLock { $0.wrotePageZero() } }
     }
 
     /// Whether the file is marked. Not known if other machines write: each of them writes page 0 under its own epoch.
@@ -100,14 +92,7 @@ extension FileContent {
     func synchronizeBacking(dataOnly: Bool) throws(VolumeError) {
         let before = snapshot
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
-        state.withLock { state in
-            state.durability.syncedGrowth = max(state.durability.syncedGrowth, before.durability.growth)
-            // Two syncs at the same time have counted the same pages.
-            state.durability.unsyncedPages -= min(state.durability.unsyncedPages, before.durability.unsyncedPages)
-            if before.durability.holesMayBeLost { state.durability.holesMayBeLost = false }
-            if before.durability.owesClass { state.durability.owesClass = false }
-            if before.durability.pageZeroIsOurs, before.pageZero == .written { state.durability.isMarked = true }
-        }
+        state.withLock { $0.synced(since: before) }
     }
 
     /// Syncs before a step that holds the whole file and syncs, so that other requests can read during this sync. Files

@@ -73,6 +73,12 @@ package final class FileContent: Sendable {
     /// Notes whether late records wait to be written to this file.
     package func setOwesLateRecords(_ owes: Bool) { owesRecords.store(owes, ordering: .releasing) }
 
+    /// Whether the file can be opened in `states`.
+    func mayBeOpened(in states: VolumeStates) -> Bool {
+        let protectionClass = protectionClass
+        return Access.isAllowed(.open, class: protectionClass, state: states[protectionClass])
+    }
+
     /// Whether the file's key is in memory.
     package var hasKey: Bool { fileKeys.isPresent }
 

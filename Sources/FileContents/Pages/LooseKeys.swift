@@ -81,11 +81,3 @@ package final class LooseKeys: Sendable {
         }
     }
 }
-
-extension FileContent {
-    /// Whether the file can be opened in `states`.
-    fileprivate func mayBeOpened(in states: VolumeStates) -> Bool {
-        let protectionClass = protectionClass
-        return Access.isAllowed(.open, class: protectionClass, state: states[protectionClass])
-    }
-}

@@ -110,14 +110,8 @@ extension FileContent {
             throw error
         }
         let touchesFirst = plan.run.lowerBound == 0 || plan.former == 0
-        state.withLock { state in
-            state.size = max(state.size, plan.newSize)
-            if grows { state.durability.growth += 1 }
-            state.durability.unsyncedPages += UInt64(plan.count)
-            if touchesFirst {
-                state.pageZero = .written
-                state.durability.pageZeroIsOurs = true
-            }
+        state.withLock {
+            $0.wrote(pages: plan.count, withPageZero: touchesFirst, size: plan.newSize, grows: grows)
         }
         if grows { writeBacks.tellGrowth() }
     }

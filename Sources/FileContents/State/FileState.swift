@@ -9,17 +9,180 @@ internal import VolumeFormat
 /// changes only under an exclusive hold of page 0.
 struct FileState: Sendable {
     /// The current header, even while it waits to be written.
-    var header: FileHeader
+    private(set) var header: FileHeader
     /// The file's size in bytes.
-    var size: UInt64
+    private(set) var size: UInt64
     /// Whether page 0 is on disk.
-    var pageZero: PageZero
+    private(set) var pageZero: PageZero
     /// The part of the file that has reached the disk.
-    var durability = Durability()
+    private(set) var durability = Durability()
     /// The damage from a crash, and the progress of its repair.
-    var recovery = Recovery()
+    private(set) var recovery = Recovery()
     /// Another machine has changed the header, and its class is closed here, so that nothing proves it. It counts.
-    var isUnproven = false
+    private(set) var isUnproven = false
+
+    init(
+        header: FileHeader, size: UInt64 = 0, pageZero: PageZero, durability: Durability = Durability(),
+        recovery: Recovery = Recovery()
+    ) {
+        self.header = header
+        self.size = size
+        self.pageZero = pageZero
+        self.durability = durability
+        self.recovery = recovery
+    }
+
+    // MARK: what was written
+
+    /// Page 0 was written with `header`, under an epoch of this mount.
+    mutating func wrote(header: FileHeader) {
+        if header.flags.contains(.holes), !self.header.flags.contains(.holes) || pageZero != .written {
+            durability.holesMayBeLost = true
+        }
+        self.header = header
+        pageZero = .written
+        durability.pageZeroIsOurs = true
+    }
+
+    /// Page 0 was written with the header that it had.
+    mutating func wrotePageZero() { durability.pageZeroIsOurs = true }
+
+    /// Pages were written, page 0 perhaps among them, so that the file is at least `size` bytes long.
+    mutating func wrote(pages count: Int, withPageZero isFirst: Bool, size: UInt64, grows: Bool) {
+        self.size = max(self.size, size)
+        if grows { durability.growth += 1 }
+        durability.unsyncedPages += UInt64(count)
+        if isFirst {
+            pageZero = .written
+            durability.pageZeroIsOurs = true
+        }
+    }
+
+    /// The file on disk ends at `size`.
+    mutating func wasCut(to size: UInt64) { self.size = size }
+
+    /// A sync has begun in the state `before`, and ended.
+    mutating func synced(since before: FileState) {
+        durability.syncedGrowth = max(durability.syncedGrowth, before.durability.growth)
+        // Two syncs at the same time have counted the same pages.
+        durability.unsyncedPages -= min(durability.unsyncedPages, before.durability.unsyncedPages)
+        if before.durability.holesMayBeLost { durability.holesMayBeLost = false }
+        if before.durability.owesClass { durability.owesClass = false }
+        if before.durability.pageZeroIsOurs, before.pageZero == .written { durability.isMarked = true }
+    }
+
+    /// The file is listed as changed.
+    mutating func listed() { durability.isListed = true }
+
+    /// The class was changed, and is made durable when the file gets a name.
+    mutating func owesClass() { durability.owesClass = true }
+
+    // MARK: opening
+
+    /// Rules R1 to R3 have found the end.
+    /// - Parameter isOurs: whether this mount has written page 0: the file was closed and opened again.
+    mutating func found(size: UInt64, isOurs: Bool, _ recovery: Recovery) {
+        self.size = size
+        pageZero = .written
+        durability.pageZeroIsOurs = isOurs
+        durability.isListed = isOurs
+        // It may not be durable yet.
+        durability.holesMayBeLost = isOurs && header.flags.contains(.holes)
+        self.recovery = recovery
+    }
+
+    /// Another machine has changed the header; or has not, as it turned out.
+    mutating func found(header: FileHeader) { self.header = header }
+
+    /// The header that another machine has written is not proven.
+    mutating func foundUnproven() { isUnproven = true }
+
+    /// What another machine has written is known.
+    /// - Parameter wasWhole: whether this machine had nothing to mend before.
+    mutating func caughtUp(wasWhole: Bool) {
+        if wasWhole, !recovery.hasEvidence { recovery.repair = .none }
+        isUnproven = false
+        durability.growth += 1
+    }
+
+    // MARK: mending
+
+    /// Rule R0: the file has a new header in memory, and a durable page of zeros.
+    mutating func startedAnew() {
+        pageZero = .pending
+        durability.pageZeroIsOurs = true
+        durability.isMarked = true
+    }
+
+    /// The ends were written as rule R5 says, and wait for a sync.
+    mutating func wroteEnds(leaving unmended: UnmendedRange?) {
+        durability.pageZeroIsOurs = true
+        recovery.unmended = unmended
+    }
+
+    /// The length is right, and durable.
+    mutating func mendedLength() { recovery.repair = .none }
+
+    /// The ends are right, and durable.
+    /// - Parameter isTolerant: whether the middle waits.
+    mutating func mendedEnds(isTolerant: Bool) {
+        recovery.repair = .none
+        recovery.isTolerant = isTolerant
+    }
+
+    /// The ends were mended when the file was open before in this mount.
+    mutating func resumed(_ rest: UnmendedRange) {
+        recovery.unmended = rest
+        recovery.repair = .none
+        // The page has been durable since the ends were mended.
+        durability.pageZeroIsOurs = true
+        durability.isMarked = true
+        durability.holesMayBeLost = header.flags.contains(.holes)
+    }
+
+    /// The progress in the middle; nil when it is done.
+    mutating func setUnmended(_ rest: UnmendedRange?) { recovery.unmended = rest }
+
+    /// Changes the progress in the middle, if it waits.
+    /// - Returns: what it is then.
+    mutating func advance(_ change: (inout UnmendedRange) -> Void) -> UnmendedRange? {
+        guard var rest = recovery.unmended else { return nil }
+        change(&rest)
+        recovery.unmended = rest
+        return rest
+    }
+
+    /// The middle is mended, and page 0 says so.
+    mutating func mendedAll() { recovery.isTolerant = false }
+
+    /// The end on disk may be wrong.
+    mutating func failedEnd() {
+        recovery.repair = .full
+        recovery.isTolerant = true
+    }
+
+    // MARK: copies to judge pages by
+
+    /// The same, with crash damage tolerated or not.
+    func tolerating(_ isTolerant: Bool) -> FileState {
+        var copy = self
+        copy.recovery.isTolerant = isTolerant
+        return copy
+    }
+
+    /// The same, with this part of the middle unmended.
+    func leaving(_ unmended: UnmendedRange?) -> FileState {
+        var copy = self
+        copy.recovery.unmended = unmended
+        return copy
+    }
+
+    /// The same, with another header.
+    func with(_ header: FileHeader) -> FileState {
+        var copy = self
+        copy.header = header
+        return copy
+    }
 }
 
 /// Whether page 0 is on disk.
