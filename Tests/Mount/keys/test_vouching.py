@@ -69,8 +69,8 @@ def test_mount_beside_a_change(environment):
     with subprocess.Popen([harness.binary(), *words], env=volume.environment, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as running:
         harness.wait_until(lambda: 1 in generations(volume.path), what="the first file")
-        path = environment.new_path("mount")
-        os.makedirs(path)
+        # The place of before, so that the mount has nothing to say of it.
+        path = mount.path
         # More than the five seconds that a mount waits for others.
         begun = time.monotonic()
         done = protectfs("mount", "--passphrase-file", volume.passphrase_file, volume.path, path, env=volume.environment,
