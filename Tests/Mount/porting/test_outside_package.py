@@ -57,7 +57,7 @@ class Package:
         self.write(f"Sources/{self.target}/{name}.swift", text)
 
     def swift(self, *words, **more):
-        return run("nice", "swift", words[0], "--disable-index-store", *words[1:], cwd=self.path, timeout=1800, **more)
+        return run("nice", "swift", *words, cwd=self.path, timeout=1800, **more)
 
     def check(self, name, expected, *words):
         """expected: the places that the check names, each with a part of what it says there."""
