@@ -102,12 +102,22 @@ struct start {
  */
 static void *outlived(void *argument) {
     struct start *start = argument;
-    pid_t child = fork();
-    if (child == 0) {
-        close(start->pipe[1]);
-        guard(start->pipe[0], start->daemon);
+    char none;
+    pid_t child;
+    int ready[2], result = pipe2(ready, O_CLOEXEC) != 0 ? -errno : 0;
+    if (result == 0) {
+        child = fork();
+        if (child == 0) {
+            close(start->pipe[1]);
+            guard(start->pipe[0], start->daemon);
+        }
+        if (child < 0) result = -errno;
+        close(ready[1]);
+        /* The guard closes its end after it has asked for the signal. A daemon that was killed before would go unnoticed. */
+        while (read(ready[0], &none, 1) < 0 && errno == EINTR) {}
+        close(ready[0]);
     }
-    int result = child < 0 || syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0 ? -errno : 0;
+    if (result == 0 && syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0) result = -errno;
     prctl(PR_SET_NAME, "pfs-outlived", 0, 0, 0);
     start->result = result;
     /* The starter now frees what is behind the pointer. */

@@ -18,8 +18,8 @@ struct pfs_guarded {
 };
 
 /*
- * Forks the guard, from a thread that lives as long as the process. Returns the descriptor for pfs_guard_watch, or -errno.
- * Call it before any secret is read.
+ * Forks the guard, from a thread that lives as long as the process, and waits until it runs. Returns the descriptor for
+ * pfs_guard_watch, or -errno. Call it before any secret is read.
  */
 int pfs_guard_start(void);
 /* Tells the guard its mount. Returns 0 or -errno. Never waits, because the message fits into the pipe. */
