@@ -118,6 +118,9 @@ int32_t pfs_ring_take(struct pfs_ring *ring, int32_t *result) {
 int32_t pfs_stay_on(uint32_t processor) {
     cpu_set_t set;
     if (processor >= CPU_SETSIZE) return -EINVAL;
+    /* Somebody may have kept this process from it (taskset(1)). */
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return -errno;
+    if (!CPU_ISSET(processor, &set)) return -EINVAL;
     CPU_ZERO(&set);
     CPU_SET(processor, &set);
     return sched_setaffinity(0, sizeof set, &set) == 0 ? 0 : -errno;

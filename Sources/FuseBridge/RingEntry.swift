@@ -36,7 +36,7 @@ internal import CLinuxShim
     private static func room(_ dataCapacity: Int) -> Int { (max(dataCapacity, leastCapacity) + 4095) & ~4095 }
 
     /// For payloads of `dataCapacity` bytes. Nil if there is no memory.
-    init?(dataCapacity: Int) {
+    init?(dataCapacity: Int, locks: Bool = true) {
         capacity = Self.room(dataCapacity)
         let size = Self.size(dataCapacity: dataCapacity)
         let base = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
@@ -45,7 +45,7 @@ internal import CLinuxShim
         unsafe header = base + capacity
         unsafe madvise(base, size, Int32(MADV_DONTDUMP))
         unsafe madvise(base, size, Int32(MADV_WIPEONFORK))
-        isLocked = unsafe pfs_lock_on_fault(base, size) == 0
+        isLocked = unsafe locks && pfs_lock_on_fault(base, size) == 0
         let parts = unsafe (header + Self.parts).bindMemory(to: iovec.self, capacity: 2)
         unsafe parts[0] = iovec(iov_base: header, iov_len: Self.headerSize)
         unsafe parts[1] = iovec(iov_base: payload, iov_len: capacity)

@@ -19,6 +19,8 @@ package struct RingPlan: Sendable, Equatable {
     package let workersPerQueue: Int
     /// The most bytes of one READ or WRITE.
     package let dataCapacity: Int
+    /// Whether as much memory may be locked as there is.
+    package let isUnlimited: Bool
 
     /// A queue has at least two workers when it is busy, so that one that waits does not stop it.
     private static let leastWorkers = 2
@@ -46,6 +48,7 @@ package struct RingPlan: Sendable, Equatable {
             capacity = max(capacity / 2, Self.leastCapacity)
         }
         queues = processors
+        isUnlimited = lockable == .max
         self.dataCapacity = capacity
     }
 

@@ -12,6 +12,7 @@ final class RingQueue: Sendable {
 
     let number: UInt16
     private let most: Int
+    private let isUnlimited: Bool
     private struct Numbers {
         var workers = 0
         /// Workers that wait for a request, or are being started.
@@ -21,9 +22,10 @@ final class RingQueue: Sendable {
     }
     private let numbers = Lock(Numbers())
 
-    init(_ number: Int, most: Int) {
+    init(_ number: Int, most: Int, isUnlimited: Bool = true) {
         self.number = UInt16(number)
         self.most = most
+        self.isUnlimited = isUnlimited
     }
 
     /// Whether another worker is to be started. It counts as waiting from then on, unless `failed` is called.
@@ -35,6 +37,10 @@ final class RingQueue: Sendable {
         numbers.waiting += 1
         return true
     }
+
+    /// Whether the worker that was started last may lock its buffers. Those for parked requests may not if there is a limit: they
+    /// would take what the keys of files need.
+    var mayLock: Bool { isUnlimited || numbers.withLock { $0.workers <= most } }
 
     /// The first worker is to be started.
     func begin() -> Bool { numbers.withLock { wantsMore(&$0) } }
@@ -88,7 +94,7 @@ final class Rings: Sendable {
     private let served = Atomic(false)
 
     init(_ plan: RingPlan) {
-        queues = (0..<plan.queues).map { RingQueue($0, most: plan.workersPerQueue) }
+        queues = (0..<plan.queues).map { RingQueue($0, most: plan.workersPerQueue, isUnlimited: plan.isUnlimited) }
     }
 
     /// The worker that has the request of this number.

@@ -43,8 +43,8 @@ internal import Synchronization
     private let mask: sigset_t
 
     /// An entry and a ring of the calling thread. Nil if there is no memory.
-    init?(_ queue: RingQueue, device: Int32, dataCapacity: Int) {
-        guard let entry = RingEntry(dataCapacity: dataCapacity), let ring = Ring() else { return nil }
+    init?(_ queue: RingQueue, device: Int32, dataCapacity: Int, locks: Bool) {
+        guard let entry = RingEntry(dataCapacity: dataCapacity, locks: locks), let ring = Ring() else { return nil }
         self.queue = queue
         self.device = device
         self.entry = entry

@@ -78,8 +78,9 @@ extension Session {
     }
 
     private func workRing(_ rings: Rings, _ queue: RingQueue, isFirst: Bool) {
-        guard let device = deviceNumber, let buffer = WorkerBuffer(dataCapacity: dataCapacity),
-            let worker = RingWorker(queue, device: device, dataCapacity: dataCapacity)
+        let locks = queue.mayLock
+        guard let device = deviceNumber, let buffer = WorkerBuffer(dataCapacity: dataCapacity, locks: locks),
+            let worker = RingWorker(queue, device: device, dataCapacity: dataCapacity, locks: locks)
         else {
             queue.failed()
             return rings.report(ENOMEM)

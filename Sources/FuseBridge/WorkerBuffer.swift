@@ -24,7 +24,7 @@ internal import CLinuxShim
     let isLocked: Bool
 
     /// For requests and answers of `dataCapacity` bytes. Nil if there is no memory.
-    init?(dataCapacity: Int) {
+    init?(dataCapacity: Int, locks: Bool = true) {
         size = Self.size(dataCapacity: dataCapacity)
         guard
             let base = unsafe mmap(
@@ -34,7 +34,7 @@ internal import CLinuxShim
         unsafe madvise(base, size, Int32(MADV_DONTDUMP))
         unsafe madvise(base, size, Int32(MADV_WIPEONFORK))
         // Counted in full against RLIMIT_MEMLOCK, but resident only where touched.
-        isLocked = unsafe pfs_lock_on_fault(base, size) == 0
+        isLocked = unsafe locks && pfs_lock_on_fault(base, size) == 0
     }
 
     deinit {

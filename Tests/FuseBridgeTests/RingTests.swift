@@ -127,14 +127,17 @@ import Testing
         #expect(other.begin())
     }
 
+    /// Under a limit of locked memory, workers beyond the plan leave it to the keys.
     @Test func parkedRequestsStartOnlySoMany() {
-        let queue = RingQueue(0, most: 1)
+        let queue = RingQueue(0, most: 1, isUnlimited: false)
         var started = queue.begin() ? 1 : 0
+        #expect(queue.mayLock)
         for _ in 0..<1000 {
             guard started > 0 else { break }
             _ = queue.took()
             if queue.parked() { started += 1 } else { break }
         }
         #expect(started == 1 + RingQueue.mostForParked)
+        #expect(!queue.mayLock && RingQueue(0, most: 1).mayLock)
     }
 }

@@ -30,7 +30,7 @@ int32_t pfs_ring_enter(struct pfs_ring *ring, int32_t waits, const sigset_t *mas
 int32_t pfs_ring_take(struct pfs_ring *ring, int32_t *result);
 /* Whether a command is queued that has not been submitted. */
 int32_t pfs_ring_has_queued(const struct pfs_ring *ring);
-/* sched_setaffinity(2) of the calling thread to one processor. 0 or -errno. */
+/* sched_setaffinity(2) of the calling thread to one of its processors. 0 or -errno. */
 int32_t pfs_stay_on(uint32_t processor);
 
 #endif
