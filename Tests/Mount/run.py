@@ -289,8 +289,9 @@ def main():
     chosen = list(tests(arguments.names, arguments.unwanted))
     if arguments.cheap:
         chosen = times.cheap(chosen)
-    if arguments.mode == "quick" and not any(rings.SUFFIX[1:] in name for name in arguments.names):
-        chosen = [test for test in chosen if not is_over_ring(test)]
+    if arguments.mode != "full" and not any(rings.SUFFIX[1:] in name for name in arguments.names):
+        ringed = rings.USUAL if arguments.mode == "usual" else ()
+        chosen = [test for test in chosen if not is_over_ring(test) or test[0].startswith(ringed)]
     if not os.path.exists("/dev/fuse"):
         print("*" * 70 + "\n*  /dev/fuse IS MISSING: NO MOUNT TEST CAN RUN HERE\n" + "*" * 70)
         for name, _, _ in chosen:
