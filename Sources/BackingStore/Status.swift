@@ -180,7 +180,7 @@ public enum ListedObject: Hashable, Sendable {
 extension Status {
     /// Whether an access moves the access time under `relatime`: nothing was read since the last change, or for a day.
     public func accessTimeIsDue(at now: Int64) -> Bool {
-        !(modified < accessed) || !(changed < accessed) || now - accessed.seconds >= 86_400
+        !(modified < accessed) || !(changed < accessed) || accessed.seconds <= now &- 86_400
     }
 }
 

@@ -2,6 +2,7 @@
 // The kernel's layout gives the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
+internal import CFuse3
 internal import CLibrary
 internal import CLinuxShim
 

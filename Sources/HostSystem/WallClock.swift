@@ -5,19 +5,25 @@ internal import CLinuxShim
 
 /// The host's clocks.
 package enum WallClock {
-    /// Seconds since 1970.
-    package static var seconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
+    /// Seconds since 1970. Negative before, as on a board without a battery.
+    package static var seconds: Int64 { Int64(time(CLOCK_REALTIME).tv_sec) }
 
-    /// Nanoseconds since 1970 (CLOCK_REALTIME, clock_gettime(2)).
+    /// Nanoseconds since 1970 (CLOCK_REALTIME, clock_gettime(2)). 0 before 1970, and the largest number after 2554.
     package static var nanoseconds: UInt64 { nanoseconds(CLOCK_REALTIME) }
 
     /// Nanoseconds on CLOCK_BOOTTIME, which also runs while the machine is suspended.
     package static var bootNanoseconds: UInt64 { nanoseconds(CLOCK_BOOTTIME) }
 
-    private static func nanoseconds(_ clock: clockid_t) -> UInt64 {
+    private static func time(_ clock: clockid_t) -> timespec {
         var time = timespec()
         unsafe clock_gettime(clock, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+        return time
+    }
+
+    private static func nanoseconds(_ clock: clockid_t) -> UInt64 {
+        let time = time(clock)
+        let (whole, isLate) = UInt64(clamping: time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+        return isLate || whole > .max - 1_000_000_000 ? .max : whole + UInt64(clamping: time.tv_nsec)
     }
 
     /// `seconds` since 1970 as local time, "2026-11-21 23:05:07".

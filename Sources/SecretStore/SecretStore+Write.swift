@@ -245,5 +245,5 @@ extension SecretStore {
         return bytes.indices.map { bytes[$0] }
     }
 
-    private static func now() -> Int64 { Int64(WallClock.nanoseconds) }
+    private static func now() -> Int64 { Int64(clamping: WallClock.nanoseconds) }
 }

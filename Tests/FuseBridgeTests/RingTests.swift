@@ -1,5 +1,6 @@
 // FUSE over io_uring: the form of requests and answers, the numbers of a plan, and real mounts where the kernel has it.
 
+import CFuse3
 import Glibc
 import HostSystem
 import Testing

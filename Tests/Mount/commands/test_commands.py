@@ -246,7 +246,7 @@ def test_idle(environment):
 
 def test_daemon_keeps_nothing_of_its_starter(environment):
     volume, place = environment.volume(), environment.new_path("mount")
-    os.mkdir(place)
+    os.mkdir(place, mode=0o500)
     reading, writing = os.pipe()
     protectfs("mount", "--recovery-file", volume.code_file, volume.path, place, env=volume.environment, pass_fds=[writing])
     os.close(writing)
@@ -262,7 +262,7 @@ def test_daemon_keeps_nothing_of_its_starter(environment):
 def test_foreground_and_signals(environment):
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     process = subprocess.Popen([binary(), "mount", "-f", "--recovery-file", volume.code_file, volume.path, path],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=volume.environment)
@@ -278,7 +278,7 @@ def test_foreground_and_signals(environment):
 
 def test_interrupted_mount(environment):
     volume, place = environment.volume(), environment.new_path("mount")
-    os.mkdir(place)
+    os.mkdir(place, mode=0o500)
     # The password hash takes its time in the daemon; where it was faster than this process, once more.
     for _ in range(20):
         starter = subprocess.Popen([binary(), "mount", "--passphrase-file", volume.passphrase_file, volume.path, place],

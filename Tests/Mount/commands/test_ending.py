@@ -176,7 +176,7 @@ def test_somebody_stays(environment):
     """A process that does not let go of the volume is named."""
     volume = environment.volume()
     point = environment.new_path("mount")
-    os.mkdir(point)
+    os.mkdir(point, mode=0o500)
     held = os.open(volume.path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
     try:

@@ -32,7 +32,7 @@ def test_session(environment):
     environment.cell("init", ("keys-changed", {"uid": "0", "reason": "init", "result": "success"}),
                      (name, {key: details[key] for key in ("uid", "reason", "result")}))
     point = environment.new_path("mount")
-    os.mkdir(point)
+    os.mkdir(point, mode=0o500)
 
     def cell(title, *expected):
         found = [facts(entry) for entry in journal.next(len(expected))]

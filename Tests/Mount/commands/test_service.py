@@ -16,7 +16,7 @@ def test_ready(environment):
     """The datagram comes when the mount answers, and not from a mount that failed."""
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.mkdir(path)
+    os.mkdir(path, mode=0o500)
     for kind, address in (("path", environment.new_path("notify")), ("abstract", f"\0protectfs-{os.getpid()}")):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as server:
             server.bind(address)

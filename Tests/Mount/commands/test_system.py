@@ -144,7 +144,7 @@ def test_mount_helper(environment):
     helper = os.path.join(REPOSITORY, "mount-scripts", "packaging", "mount.fuse.protectfs")
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     variables = {**volume.environment, "PATH": os.path.dirname(binary()) + ":" + os.environ["PATH"]}
     done = run(helper, volume.path, path, "-o", f"rw,noatime,recovery_file={volume.code_file},default_class=B",
                env=variables)

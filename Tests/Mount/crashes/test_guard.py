@@ -144,7 +144,7 @@ def test_killed_with_a_file_of_its_mount(environment):
     words = (compiler, "-shared", "-fPIC", "-D_GNU_SOURCE=", "-I", GUARD + "/include", "-I", GUARD, source, "-o")
     library = built(environment, "guard.so", lambda path: harness.run(*words, path, timeout=None))
     path = environment.new_path("mount")
-    os.mkdir(path)
+    os.mkdir(path, mode=0o500)
     server = subprocess.Popen([sys.executable, os.path.join(harness.SUPPORT, "self_holder.py"), library, path], stdout=subprocess.PIPE)
     try:
         environment.cell("[the server]", b"ready\n", server.stdout.readline())

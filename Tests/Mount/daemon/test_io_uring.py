@@ -74,7 +74,7 @@ def test_little_locked_memory(environment):
     words = ["setpriv", "--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock", "prlimit", "--memlock=5500000"]
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     with rings.switched_on():
         done = subprocess.run([*words, harness.binary(), "mount", "-o", "io_uring=auto", "--recovery-file", volume.code_file,
                                volume.path, path], env=volume.environment, capture_output=True, text=True, timeout=120)

@@ -114,7 +114,7 @@ def test_only_rise(environment):
     for _ in range(3):
         bags.renew()
     mount = environment.new_path("mount")
-    os.makedirs(mount)
+    os.makedirs(mount, mode=0o500)
     steps = 400 if environment.mode == "full" else 120
     lowered = 0
     for step in range(steps):

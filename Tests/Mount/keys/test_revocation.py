@@ -53,7 +53,7 @@ def test_old_keybag_put_back(environment):
             done = bags.run(*words, "--previous-keybag", bags.volume.path, ok=False)
             bags.cell(f"{words[:2]}: refused", (REFUSED, True), (done.returncode, "--accept-keybag" in done.stderr))
         mount = environment.new_path("mount")
-        os.makedirs(mount)
+        os.makedirs(mount, mode=0o500)
         for words in (("mount", "--recovery-file", replaced), ("mount", "--no-unlock")):
             done = bags.run(*words, "--previous-keybag", bags.volume.path, mount, ok=False)
             bags.cell(f"{words}: refused", REFUSED, done.returncode)
@@ -175,7 +175,7 @@ def test_current_missing(environment):
             bags.cell(f"{words[:2]} fails", True, done.returncode != 0)
             bags.cell(f"{words[:2]} leaves everything", True, bags.everything() == before)
         mount = environment.new_path("mount")
-        os.makedirs(mount)
+        os.makedirs(mount, mode=0o500)
         bags.run("mount", "--previous-keybag", "--no-unlock", bags.volume.path, mount)
         opened = harness.Mount(bags.volume, mount)
         environment.mounts.append(opened)

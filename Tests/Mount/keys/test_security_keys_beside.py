@@ -17,7 +17,7 @@ def test_mount8_and_memory(environment):
     with key(environment, pin="73519024") as made:
         slot = json.loads(add(volume, made.device, pin="73519024").stdout)
         path = environment.new_path("mount")
-        os.mkdir(path)
+        os.mkdir(path, mode=0o500)
         helper = os.path.join(harness.REPOSITORY, "mount-scripts/packaging/mount.fuse.protectfs")
         where = {**volume.environment, "PATH": os.path.dirname(harness.binary()) + ":" + os.environ["PATH"]}
         words = f"nodev,fido2_key={made.device},fido2_pin_file={pin_words(volume, '73519024')[1]}"

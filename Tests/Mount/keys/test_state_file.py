@@ -68,7 +68,7 @@ def snapshot(volume):
 def test_every_kind_at_every_command(environment):
     """Refused with one sentence that names the file, what made it, and the way out; nothing is changed."""
     volume, point = seen(environment), environment.new_path("mount")
-    os.mkdir(point)
+    os.mkdir(point, mode=0o500)
     place = states.path(volume)
     whole = states.read(place)
     for kind, (data, code, words) in kinds(whole).items():

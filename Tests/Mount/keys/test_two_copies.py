@@ -30,7 +30,7 @@ def copied(environment, volume, how=("cp", "-a")):
 def tried(environment, volume, *words):
     """Exit code and words of a mount."""
     path = environment.new_path("mount")
-    os.mkdir(path)
+    os.mkdir(path, mode=0o500)
     done = protectfs("mount", *words, "--recovery-file", volume.code_file, volume.path, path, env=volume.environment, ok=False)
     if done.returncode == 0:
         environment.mounts.append(harness.Mount(volume, path))

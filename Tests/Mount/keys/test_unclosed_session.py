@@ -84,7 +84,7 @@ def test_directory_that_cannot_be_used(environment):
     volume = seen(environment)
     place = states.directory(volume)
     point = environment.new_path("mount")
-    os.mkdir(point)
+    os.mkdir(point, mode=0o500)
     secret = ["--recovery-file", volume.code_file]
     new = ["--new-passphrase-file", volume.passphrase_file]
     for name, (spoil, back, words) in spoiled_places(environment, volume).items():
@@ -117,7 +117,7 @@ def test_read_only_and_full_directories(environment):
     """Each command on a volume whose state files cannot be written: the fault is the directory's."""
     volume = seen(environment)
     point = environment.new_path("mount")
-    os.mkdir(point)
+    os.mkdir(point, mode=0o500)
     secret = ["--recovery-file", volume.code_file]
     with small_directory(volume) as place:
         for name, spoil, reason in (("full", fill, "No space left"), ("read-only", read_only, "Read-only file system")):

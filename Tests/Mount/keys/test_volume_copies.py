@@ -235,7 +235,7 @@ def test_a_new_copy_is_announced(environment):
     copy = copy_of(environment, volume)
     for store, warns in ((volume, False), (copy, True), (copy, False)):
         place = environment.new_path("mount")
-        os.mkdir(place)
+        os.mkdir(place, mode=0o500)
         done = protectfs("mount", "--passphrase-file", volume.passphrase_file, store.path, place, env=volume.environment)
         assert ("crash damage is tolerated" in done.stderr) == warns, done.stderr
         protectfs("unmount", place, env=volume.environment)

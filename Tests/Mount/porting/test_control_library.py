@@ -75,7 +75,7 @@ def test_events(environment):
 def test_mounting(environment):
     volume = environment.volume()
     place = environment.new_path("mount")
-    os.makedirs(place)
+    os.makedirs(place, mode=0o500)
     found = {**volume.environment, "PATH": os.path.dirname(binary()) + ":" + os.environ["PATH"]}
 
     def mount(*words, **more):

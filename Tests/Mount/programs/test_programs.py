@@ -266,7 +266,7 @@ def test_many_files_under_few_descriptors(environment):
     count = {"quick": 3000, "usual": 6000, "full": 20000}[environment.mode]
     volume = environment.volume()
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     run("sh", "-c", 'ulimit -n 1024; exec "$0" "$@"', harness.binary(), "mount", "--recovery-file", volume.code_file,
         volume.path, path, env=volume.environment)
     mount = harness.Mount(volume, path)

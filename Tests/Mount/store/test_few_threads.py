@@ -26,7 +26,7 @@ def within(group, words, environment):
 def test_limits(environment):
     """Every limit from 1 on: the command itself needs one."""
     volume, path = environment.volume(), environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     outcomes = []
     with cgroups.group("pids", "pids.max") as group:
         for limit in LIMITS:
@@ -91,7 +91,7 @@ def test_late_limit_and_signal(environment):
 def test_limits_of_a_session(environment):
     """Limits of file sizes and processor time are for the programs of who mounts, and not for the mount."""
     volume, path = environment.volume(), environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
 
     def limit():
         for kind, most in ((resource.RLIMIT_FSIZE, 1 << 20), (resource.RLIMIT_CPU, 1)):
@@ -116,7 +116,7 @@ def test_limits_of_a_session(environment):
 def test_hard_limit_of_a_session(environment):
     """A hard limit stays for one who may not lift it, and is named."""
     volume, path = environment.volume(), environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
 
     def limit():
         if os.geteuid() == 0:

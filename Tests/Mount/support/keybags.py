@@ -22,7 +22,7 @@ def secret_file(volume, name, text):
 def mount(environment, volume, *words, ok=True):
     """Mounts with the words given; a failure leaves nothing mounted and says why in one line."""
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     done = protectfs("mount", *words, volume.path, path, env=volume.environment, ok=ok)
     result = Mount(volume, path)
     result.result = done

@@ -116,7 +116,7 @@ def attack(environment, volume, keybag):
 def mount_accepting(environment, volume):
     """Mounts and unlocks a volume whose new keybag this machine may not have recorded, because the command was killed."""
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     protectfs("mount", "--accept-keybag", "--no-unlock", volume.path, path, env=volume.environment)
     mount = harness.Mount(volume, path)
     environment.mounts.append(mount)
@@ -136,7 +136,7 @@ def check_what_stays(environment, mount):
 def check_the_end(environment, volume, code):
     """After a rotation the recovery code from before it opens nothing, and fsck finds nothing."""
     path = environment.new_path("mount")
-    os.makedirs(path)
+    os.makedirs(path, mode=0o500)
     done = protectfs("mount", "--recovery-file", code, volume.path, path, env=volume.environment, ok=False)
     environment.cell("the old recovery code", AUTHENTICATION, done.returncode)
     environment.cell("fsck", 0, protectfs("fsck", "--recovery-file", volume.code_file, volume.path,
