@@ -292,7 +292,8 @@ package enum Daemon {
                 () throws(CommandFailure) in
                 try MountClaim.take(
                     access.found, isShared: request.options.volume.isShared, mountPoint: request.mountPoint,
-                    options: request.isOfUnit ? nil : request.optionWords)
+                    // Without a device key nothing can mount it without unlocking.
+                    options: request.isOfUnit || !access.bag.hasDeviceKey ? nil : request.optionWords)
             }
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)
