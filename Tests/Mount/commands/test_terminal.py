@@ -10,7 +10,7 @@ from terminal import at_terminal
 def test_mount_asks(environment):
     volume = environment.volume()
     here = environment.new_path("point")
-    os.mkdir(here)
+    os.mkdir(here, mode=0o500)
     answers = [("Passphrase of", harness.PASSPHRASE + "\n")]
     code, shown, _ = at_terminal(["mount", volume.path, here], volume.environment, [("Passphrase of", "wrong\n"), *answers])
     environment.cell("mounts, at the second attempt", (0, 1), (code, shown.count("wrong passphrase")))
@@ -66,7 +66,7 @@ def test_init_asks_twice(environment):
 def test_interrupt(environment):
     volume = environment.volume()
     here = environment.new_path("point")
-    os.mkdir(here)
+    os.mkdir(here, mode=0o500)
     code, shown, echoes = at_terminal(["mount", volume.path, here], volume.environment, [("Passphrase of", "abc\x03")])
     environment.cell("^C ends it by its signal", -signal.SIGINT, code)
     environment.cell("echo is back", True, echoes in (True, None))
@@ -92,7 +92,7 @@ def test_keys_of_the_terminal(environment):
     """The keys that stty(1) has set send their signals at a prompt, and no others do."""
     volume = environment.volume()
     here = environment.new_path("point")
-    os.mkdir(here)
+    os.mkdir(here, mode=0o500)
     words = [harness.binary(), volume.path, here]
     for name, settings, typed, number in (
             ("^C", "", "wro\x03", signal.SIGINT), ("^\\", "", "wro\x1c", signal.SIGQUIT),
@@ -122,7 +122,7 @@ def test_ended_at_a_prompt(environment):
     """A signal ends the command and restores echo; ^Z stops it with echo, and it asks again when it continues."""
     volume = environment.volume()
     here = environment.new_path("point")
-    os.mkdir(here)
+    os.mkdir(here, mode=0o500)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         # The shell has the terminal afterwards, and tells whether it echoes.
         code, shown, _ = at_terminal(["-c", SIGNALLED, harness.binary(), volume.path, here, str(int(number))],
@@ -170,7 +170,7 @@ def test_sources(environment):
     """Standard input, lines of DOS, and commands that do not end."""
     volume = environment.volume()
     here = environment.new_path("point")
-    os.mkdir(here)
+    os.mkdir(here, mode=0o500)
     mount = ["mount", volume.path, here]
 
     def works(name, *words, **more):

@@ -32,7 +32,7 @@ def test_mount(environment):
     """The daemon keeps such a key, because an unlock needs it, too."""
     volume, key = away(environment)
     here = environment.new_path("point")
-    os.mkdir(here)
+    os.mkdir(here, mode=0o500)
     fifo = environment.new_path("fifo")
     os.mkfifo(fifo)
     secret = ["--passphrase-file", volume.passphrase_file]

@@ -31,7 +31,7 @@ class Case:
         self.backup = environment.new_path("backup of the keybag")
         shutil.copyfile(self.keybag, self.backup)
         self.point = environment.new_path("mount")
-        os.mkdir(self.point)
+        os.mkdir(self.point, mode=0o500)
 
     def change(self, words):
         """Another keybag; the old one's bytes."""
