@@ -206,7 +206,7 @@ private final class Parking: Sendable {
     func system(isInterruptible: Bool = false) -> MemoryFileSystem {
         MemoryFileSystem(park: { [self] reply in
             if isInterruptible {
-                let kept = WaitingReply(reply) { [self] in interrupts.add(1, ordering: .relaxed) }
+                let kept = WaitingReply(reply) { [weak self] in _ = self?.interrupts.add(1, ordering: .relaxed) }
                 waiting.withLock { $0 = kept }
             } else {
                 let kept = ParkedReply(reply)

@@ -1,5 +1,6 @@
 """A process's memory, searched for keys: where they are, and whether that memory is locked and left out of core files."""
 
+import glob
 import os
 import struct
 
@@ -198,5 +199,9 @@ def texts(secrets):
 
 def guards(pid):
     """The daemon's own children, such as the process that guards its mount."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
+    found = []
+    # A thread of its own has forked it.
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with open(path, encoding="ascii") as file:
+            found += [int(word) for word in file.read().split()]
+    return found
