@@ -74,7 +74,14 @@ import Testing
         let isInTheWay = Atomic(true)
         inThreads(3) { number in
             if number < 2 {
-                opened.waitForOthers(milliseconds: 60_000) { isInTheWay.load(ordering: .acquiring) }
+                // The third one may have a place for a moment.
+                var hasWaited = false
+                while !hasWaited, isInTheWay.load(ordering: .acquiring) {
+                    opened.waitForOthers(milliseconds: 60_000) {
+                        hasWaited = true
+                        return isInTheWay.load(ordering: .acquiring)
+                    }
+                }
             } else {
                 // Those before may not wait yet.
                 var hasReturned = false
