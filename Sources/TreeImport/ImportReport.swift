@@ -19,6 +19,8 @@ package final class ImportReport {
 
     /// The line on a terminal that says how far the import is.
     package let progress = Progress()
+    /// The failures that `--replace` mends.
+    private var replaceable = 0
     /// The source as the user has named it.
     private let source: HostPath
     private let isCopying: Bool
@@ -53,6 +55,13 @@ package final class ImportReport {
 
     /// An object could not be copied or compared.
     func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
+
+    /// A file is in the volume already, and differs. `--replace` replaces it.
+    func failReplaceably(_ path: [EntryName]) {
+        let before = failures.count
+        fail(path, "is in the volume already, and differs; --replace replaces it")
+        replaceable += failures.count - before
+    }
 
     /// The private mount at this place has not ended.
     package func fail(_ place: HostPath, _ text: String) { remains = Finding(path: place, text: text) }
@@ -121,9 +130,12 @@ package final class ImportReport {
     }
 
     private var remedy: String {
-        if !failures.isEmpty || remains != nil { return ", and give the same command again" }
-        if differences.isEmpty { return "" }
         let replacing = "--replace replaces the files that differ"
+        if !failures.isEmpty || remains != nil {
+            if replaceable == failures.count, remains == nil { return ". \(replacing)" }
+            return ". Mend what they name, then give the same command again\(replaceable > 0 ? "; \(replacing)" : "")"
+        }
+        if differences.isEmpty { return "" }
         return isCopying ? ". \(replacing)" : ". Without --verify-only the command copies what is missing; \(replacing)"
     }
 
