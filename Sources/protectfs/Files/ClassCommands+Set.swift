@@ -58,7 +58,9 @@ extension ClassCommands {
             if entry.isDirectory { given.insert(entry.path) }
             if entry.isDirectory || given.contains(entry.path.parent) { return }
             let now = Entry(path: entry.path, isDirectory: false, protectionClass: wanted, flags: [])
-            warnings.take(now, parent, Difference(now, parent))
+            // A weaker class than the directory's, or one in a directory with a default of its own, was chosen.
+            guard !parent.isChosen, Difference(now, parent) == .stronger else { return }
+            warnings.take(now, parent, .stronger)
         }
     }
 

@@ -67,6 +67,18 @@ enum ClassCommands {
         var size: UInt64?
     }
 
+    /// The class of new files in a directory. Nil if the daemon does not tell.
+    struct Inherited {
+        let protectionClass: ProtectionClass?
+        /// Whether someone has given the directory a default of its own.
+        let isChosen: Bool
+
+        /// - Parameter usual: the class in directories without a default.
+        init(_ own: ProtectionClass?, _ usual: ProtectionClass?) {
+            (protectionClass, isChosen) = (own ?? usual, own != nil)
+        }
+    }
+
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         try forEach(arguments.operands, isRecursive: false, withFlags: arguments.has("json")) { entry, parent in
             if arguments.has("json") {
@@ -207,7 +219,7 @@ enum ClassCommands {
     /// - Parameter progress: is removed from the terminal before an error.
     static func forEach(
         _ paths: some Collection<HostPath>, isRecursive: Bool, contents: Bool = false, withFlags: Bool = false,
-        progress: Progress? = nil, _ body: (Entry, ProtectionClass?) throws(CommandFailure) -> Void
+        progress: Progress? = nil, _ body: (Entry, Inherited) throws(CommandFailure) -> Void
     ) throws(CommandFailure) -> ExitCode {
         guard !paths.isEmpty else { throw .init(.usage, "PATH is missing (see --help)") }
         var code = ExitCode.success
@@ -217,7 +229,7 @@ enum ClassCommands {
             Output.fail(error)
             if code == .success { code = error.code }
         }
-        func visit(_ path: HostPath, _ inherited: ProtectionClass?, _ usual: ProtectionClass?, depth: Int) {
+        func visit(_ path: HostPath, _ inherited: Inherited, _ usual: ProtectionClass?, depth: Int) {
             do throws(CommandFailure) {
                 let entry = try read(path, withFlags: withFlags)
                 try body(entry, inherited)
@@ -225,7 +237,7 @@ enum ClassCommands {
                 guard entry.isDirectory, isRecursive || (contents && depth == 0) else { return }
                 let names: [HostPath]
                 do throws(SystemError) { names = try FileStatus.names(in: path) } catch { throw explain(error, path) }
-                let own = entry.protectionClass ?? usual
+                let own = Inherited(entry.protectionClass, usual)
                 for name in names { visit(path.appending(bytes: name.bytes), own, usual, depth: depth + 1) }
             } catch {
                 fail(error)
@@ -235,7 +247,7 @@ enum ClassCommands {
             do throws(CommandFailure) {
                 let usual = try classes.find(path)
                 let parent = try? read(path.parent, withFlags: false)
-                visit(path, parent?.protectionClass ?? usual, usual, depth: 0)
+                visit(path, Inherited(parent?.protectionClass, usual), usual, depth: 0)
             } catch {
                 fail(error)
             }
