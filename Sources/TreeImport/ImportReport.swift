@@ -93,21 +93,21 @@ package final class ImportReport {
         show(kept, "not removed")
         if let remains { Output.error("\(remains.path): \(remains.text)") }
         for (what, count) in unkept.sorted(by: { $0.key < $1.key }) {
-            Output.note("protectfs: not kept: \(what) (\(count == 1 ? "1 object" : "\(count) objects"))")
+            Output.note("protectfs: not kept: \(what) (\(counted(count, "object")))")
         }
         var text = ""
         if isCopying {
-            text += "\(copied) objects copied, \(present) were there already"
+            text += "\(counted(copied, "object")) copied, \(present) \(present == 1 ? "was" : "were") there already"
             if again > 0 { text += ", \(again) copied again" }
             text += "; "
         }
-        text += "\(verified) compared and equal, \(bytes) bytes.\n"
+        text += "\(verified) compared and equal, \(counted(bytes, "byte")).\n"
         if isIncomplete {
             text += "\(incompleteness): see the messages above\(remedy).\n"
             if removed != nil { text += "Nothing was removed from \(source).\n" }
         } else if let removed {
             text += """
-                Everything in \(source) is in the volume; \(removed) objects were removed from there. Their contents can stay readable
+                Everything in \(source) is in the volume; \(counted(removed, "object was", "objects were")) removed from there. Their contents can stay readable
                 on the disk, in free space, in snapshots and in backups.
 
                 """

@@ -237,6 +237,10 @@ package struct Operand: Sendable {
     package static let volume = Operand("VOLUME", .directory)
     /// Where a volume is mounted.
     package static let mountPoint = Operand("MOUNTPOINT", .mountPoint)
+    /// The same for a command that takes the only mount without it.
+    package static let onlyMount = Operand("MOUNTPOINT", .mountPoint, .optional)
+    /// What such a command does without it.
+    package static let onlyMountDetails = "Without a mount point, it is the only volume that you have mounted."
     /// Files and directories of a mount.
     package static let paths = Operand("PATH", .path, .several)
     /// The account of a secret.

@@ -11,6 +11,10 @@ extension ClassCommands {
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
         let paths = arguments.operands.dropFirst()
+        if !isClass(word), let last = arguments.operands.last, isClass(last) {
+            let others = arguments.operands.dropLast().map(\.word).joined(separator: " ")
+            throw .init(.usage, "the class comes before the paths: protectfs class set \(last) \(others)")
+        }
         let isRecursive = arguments.has("recursive")
         if word == HostPath("\(ProtectionClass.inherit)") {
             if let option = ["reencrypt", "wrap-only"].first(where: arguments.has) {
@@ -62,6 +66,11 @@ extension ClassCommands {
             guard !parent.isChosen, Difference(now, parent) == .stronger else { return }
             warnings.take(now, parent, .stronger)
         }
+    }
+
+    private static func isClass(_ word: HostPath) -> Bool {
+        word == HostPath("\(ProtectionClass.inherit)")
+            || ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) != nil
     }
 
     /// Takes the default of directories away: `class set inherit`.
@@ -164,7 +173,7 @@ private final class ClassProgressLine {
         case S_IFREG:
             found.files += 1
             found.bytes &+= UInt64(clamping: status.st_size)
-            line.show("\(found.files) files found")
+            line.show("\(counted(found.files, "file")) found")
         case S_IFDIR where isRecursive:
             for name in (try? FileStatus.names(in: path)) ?? [] {
                 find(path.appending(bytes: name.bytes), isRecursive, &found, line)

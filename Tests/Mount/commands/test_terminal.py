@@ -53,12 +53,12 @@ def test_other_commands_ask_again(environment):
 def test_init_asks_twice(environment):
     new = environment.new_path("new")
     variables = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
-    answers = [("New passphrase", "one\n"), ("Once more", "another\n")]
-    code, shown, _ = at_terminal(["init", new], variables, answers)
-    environment.cell("two different ones", (3, True), (code, "differ" in shown))
+    different = [("New passphrase", "one\n"), ("Once more", "another\n")]
+    code, shown, _ = at_terminal(["init", new], variables, different * 3)
+    environment.cell("two different ones, three times", (3, 3), (code, shown.count("differ")))
     environment.cell("nothing is left", False, os.path.exists(new))
     answers = [("New passphrase", "one and the same\n"), ("Once more", "one and the same\n")]
-    code, shown, _ = at_terminal(["init", new], variables, answers)
+    code, shown, _ = at_terminal(["init", new], variables, different + answers)
     environment.cell("the same twice", (0, False, True),
                      (code, "one and the same" in shown, os.path.exists(new + "/.protectfs.keybag")))
 
