@@ -412,6 +412,6 @@ def test_purge(bed):
     left = bed.run("find / -xdev -name '*protectfs*' -not -path '/proc/*' 2>/dev/null", ok=False)[1].split()
     ours = [path for path in left if not path.startswith(("/home/", "/root/", "/srv/volume", "/tmp/systemd-", "/var/tmp/systemd-", "/var/log/"))]
     assert not ours, ours
-    bed.run("ls ~/.local/share/protectfs/*.key", USER)
+    bed.run("ls ~/.local/state/protectfs/*.key", USER)
     bed.run(f"dpkg -i /root/protectfs.deb && {mount}")
     assert bed.run("cat /srv/point1/kept && protectfs unmount /srv/point1")[1] == "content\n"

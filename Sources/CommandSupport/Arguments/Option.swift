@@ -118,7 +118,7 @@ package struct Option: Sendable {
         "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain, credential: .deviceKey,
         help: "read the device key from FILE, which may be a pipe; none uses no device key")
     /// The default path of a volume's device key (XDG Base Directory Specification).
-    package static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
+    package static let deviceKeyPlace = "~/.local/state/protectfs/UUID.key"
     /// The value of `--device-key` that means none.
     package static let noDeviceKey = HostPath("none")
     /// A file with the passphrase.

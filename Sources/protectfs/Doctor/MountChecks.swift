@@ -126,7 +126,7 @@ struct DesktopTraces {
     }
 
     private func recentFiles() -> Weakness? {
-        let list = SystemPaths.data.parent.appending("recently-used.xbel")
+        let list = SystemPaths.programData.appending("recently-used.xbel")
         // In XML, & and ' are escaped once more.
         let written = address.flatMap { byte -> [UInt8] in
             switch byte {
