@@ -52,7 +52,7 @@ OPERATIONS = {
     "lookup of a missing name": (nothing, missing, None, Cost(1, 1, 2)),
     "getattr": (file, getattr_asked, os.stat, Cost(1, 1, 1)),
     "create": (nothing, create, None, Cost(4, 8, 12)),
-    "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(6, 10, 17)),
+    "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(6, 9, 17)),
     "open, read, close": (file, read_file, os.stat, Cost(3, 8, 9)),
     "open, read, close, again": (file, read_file, read_file, Cost(3, 5, 9)),
     "getxattr of a missing name": (file, no_attribute, os.stat, Cost(1, 4, 8)),
