@@ -101,7 +101,8 @@ extension Volume {
         result.blocks = holding(result.blocks)
         result.blocksFree = holding(result.blocksFree - min(result.blocksFree, beside))
         result.blocksAvailable = holding(result.blocksAvailable - min(result.blocksAvailable, beside))
-        result.nameLength = UInt64(NameLimits.longest)
+        let holdsLong = names.longestDirect >= NameLimits.longestNeverLong
+        result.nameLength = UInt64(holdsLong ? NameLimits.longest : names.longestDirect)
         return result
     }
 

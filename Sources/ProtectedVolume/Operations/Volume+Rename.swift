@@ -69,7 +69,7 @@ extension Volume {
         let newDirectory = try self.directory(newParent)
         let source = try locate(name, in: parent, directory)
         guard let status = source.status else { throw .noEntry }
-        var encoded = try encode(newName, in: newParent, newID)
+        var encoded = try encode(newName, in: newParent, newID, newDirectory)
         var target = try self.status(of: encoded.entry, in: newDirectory)
         if target == nil, newName.hasText(ReservedName.undecryptablePrefix) {
             let located = try locate(newName, in: newParent, newDirectory)

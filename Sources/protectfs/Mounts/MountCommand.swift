@@ -106,8 +106,9 @@ extension Command {
     static let unmount = Command(
         "unmount", .mounting, [.onlyMount], "Unmounts a volume.",
         details: """
-            The command returns when everything is on disk and the daemon has ended, also straight after umount(8), which does
-            not wait for it. It also removes a mount whose daemon has died. If the volume is also mounted
+            The command returns when everything is on disk and the daemon has ended, also straight after umount(8) or
+            fusermount3 -u. These do not wait for it, because the kernel does not, and the file system of the volume is in
+            use until then. It also removes a mount whose daemon has died. If the volume is also mounted
             elsewhere, such as in a container, the volume is locked at once, the command names the processes, and the mount ends there \(UseElsewhere.grace) s later.
 
             \(Operand.onlyMountDetails)
