@@ -375,7 +375,7 @@ extension Volume {
 
     /// `unlink`, for an array.
     @discardableResult
-    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
+    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> ChangedName? {
         try unlink(name.span, in: parent)
     }
 
@@ -384,7 +384,7 @@ extension Volume {
     package func rename(
         _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode,
         caller: Caller? = nil
-    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
+    ) throws(VolumeError) -> (moved: ChangedName?, target: ChangedName?) {
         try rename(name.span, in: parent, to: newName.span, in: newParent, mode: mode, caller: caller)
     }
 }
