@@ -21,7 +21,7 @@ def test_spellings(environment):
     for line in lines:
         word, _, name = line.partition(" ")
         environment.cell(name, "ok", word)
-    environment.cell("spellings", 7, len(lines))
+    environment.cell("spellings", 8, len(lines))
 
 
 def test_states(environment):

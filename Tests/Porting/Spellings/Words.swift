@@ -148,6 +148,22 @@ func constantsAsStrings() -> Data? {
     return nil
 }
 
+/// A context that says what this machine lacks, and is then given to a query.
+func contexts() -> Data? {
+    let context = LAContext()
+    var reason: NSError?
+    guard !context.canEvaluatePolicy(.deviceOwnerAuthenticationWithBiometrics, error: &reason),
+        context.biometryType == LABiometryType.none, reason?.code == LAError.biometryNotAvailable.rawValue,
+        !context.setCredential(secret, type: .applicationPassword), !context.isCredentialSet(.applicationPassword)
+    else { return nil }
+    let query: [String: Any] = [
+        kSecClass as String: kSecClassGenericPassword, kSecAttrService as String: "any",
+        kSecUseAuthenticationContext as String: context, kSecReturnData as String: true,
+    ]
+    var result: CFTypeRef?
+    return SecItemCopyMatching(query as CFDictionary, &result) == errSecSuccess ? result as? Data : nil
+}
+
 /// A value of a constant's type in a structure, and a whole dictionary as a literal.
 struct Place {
     let kind: CFString

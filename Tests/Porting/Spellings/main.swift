@@ -11,7 +11,7 @@ let spellings: [(String, () -> Data?)] = [
     ("a dictionary of AnyObject", dictionaryOfObjects), ("a dictionary of NSObject", dictionaryOfNSObjects),
     ("constants as keys", constantsAsKeys), ("a mutable dictionary", mutableDictionary),
     ("values of Any", valuesOfAny), ("constants as strings", constantsAsStrings),
-    ("constants in structures", constantsInStructures),
+    ("constants in structures", constantsInStructures), ("contexts", contexts),
 ]
 for (name, spelling) in spellings {
     print(spelling() == Data("a secret".utf8) ? "ok \(name)" : "FAILED \(name)")
