@@ -57,6 +57,24 @@ extension Foundation.FileManager {
     }
 }
 
+extension Foundation.FileManager {
+    /// The directory that the programs of a group share (`containerURL(forSecurityApplicationGroupIdentifier:)`): beside the
+    /// program's container if it uses one, else in the user's Application Support. It is made if it is missing. Nothing checks
+    /// that a program belongs to the group.
+    ///
+    /// - Returns: nil if the name cannot be that of a directory, or if it cannot be made.
+    public func containerURL(forSecurityApplicationGroupIdentifier identifier: String) -> URL? {
+        guard !identifier.isEmpty, !identifier.hasPrefix("."), !identifier.contains("/"), !identifier.contains("\0"),
+            let parent = ProtectedContainer.current?.url.deletingLastPathComponent()
+                ?? Plain.searchPaths(.applicationSupportDirectory, .userDomainMask, true).first.map({
+                    URL(fileURLWithPath: $0, isDirectory: true)
+                })
+        else { return nil }
+        let place = parent.appendingPathComponent(identifier, isDirectory: true)
+        return (try? OwnDirectory.make(place)) == nil ? nil : place
+    }
+}
+
 /// The program's home directory: its container if it uses one, else Foundation's answer.
 public func NSHomeDirectory() -> String { ProtectedContainer.current?.url.path ?? Plain.homeDirectory() }
 

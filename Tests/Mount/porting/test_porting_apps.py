@@ -4,7 +4,7 @@ import os
 
 import harness
 from harness import make_file, read_file, run, set_class, write_file
-from porting_table import A, B, C, reading
+from porting_table import A, C, D, reading, writing
 
 PROGRAM = "porting-examples"
 
@@ -92,3 +92,55 @@ def test_clearing_at_logout(environment):
     environment.cell("modes", [0o700] * 2, [os.stat(path).st_mode & 0o777 for path in own])
     environment.cell("what others have", [b"kept"] * 3, [
         read_file(os.path.join(home, name, "kept")) for name in (".local/share/protectfs", ".local/share/other", ".cache/other")])
+
+
+def test_descriptors(environment):
+    """Darwin's calls on descriptors: a file that is made has its class at once, or is not there."""
+    mount = environment.mount()
+    lines, _ = said("descriptors", mount.path, "1")
+    environment.cell("unlocked", ["made", "1 3", "1 -1", "0 3", "-1 true -1 true", "-1 true -1 true"], lines)
+    os.remove(mount / "opened")
+    mount.lock()
+    environment.cell("locked", ["errno 13", "left: false"], said("descriptors", mount.path, "1")[0])
+    environment.cell("locked, unless open", ["made", "2 3"], said("descriptors", mount.path, "2")[0][:2])
+    away = environment.new_path("away")
+    os.mkdir(away)
+    environment.cell("off a mount", ["errno 95", "left: false"], said("descriptors", away, "1")[0])
+
+
+def test_groups(environment):
+    home = environment.new_path("home")
+    os.mkdir(home)
+    mount = environment.mount()
+    variables = {name: value for name, value in harness.at_home(home).items() if name != "XDG_DATA_HOME"}
+    lines, _ = said("groups", mount.path, env=variables)
+    environment.cell("places", [os.path.join(home, ".local/share/group.org.example"), mount / "group.org.example"], lines)
+    environment.cell("its mode", 0o700, os.stat(mount / "group.org.example").st_mode & 0o777)
+
+
+def test_databases(environment):
+    """A database that is opened with a class among SQLite's flags: it and its journal have that class, in each state."""
+    mount = environment.mount()
+    words = ("complete", "first", "none")
+    if said("databases", mount.path, *words)[0] == ["built without SQLite"]:
+        raise harness.Skip("built without SQLite: install libsqlite3-dev")
+    # A journal has the stronger class of its database and of the directory.
+    os.mkdir(mount / "open")
+    set_class(mount / "open", "D")
+    environment.cell("unlocked", [f"complete: 2 {A} {A}", f"first: 2 {C} {C}", f"none: 2 {D} {C}"],
+                     said("databases", mount.path, *words)[0])
+    environment.cell("in a directory of class none", [f"complete: 1 {A} {A}", f"none: 1 {D} {D}"],
+                     said("databases", mount / "open", "complete", "none")[0])
+    environment.cell("no flag", [f"plain: 1 {C} {C}"], said("databases", mount.path, "plain")[0])
+    cannot_open = "SQLite 14"
+    mount.lock()
+    environment.cell("locked", [f"complete: {cannot_open}", f"first: 3 {C} {C}", f"none: 3 {D} {C}"],
+                     said("databases", mount.path, *words)[0])
+    os.mkdir(mount / "new")
+    environment.cell("new while locked", [f"complete: {writing(A)}", f"first: 1 {C} {C}"],
+                     said("databases", mount / "new", "complete", "first")[0])
+    environment.cell("nothing half made", ["first.sqlite"], os.listdir(mount / "new"))
+    mount = environment.remount(mount, unlock=False)
+    environment.cell("before the first unlock", [f"complete: {cannot_open}", f"first: {cannot_open}"],
+                     said("databases", mount.path, "complete", "first")[0])
+    environment.cell("class none, before the first unlock", [f"none: 2 {D} {D}"], said("databases", mount / "open", "none")[0])

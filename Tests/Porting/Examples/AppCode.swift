@@ -79,6 +79,36 @@ func export(in directory: URL, _ words: [String]) {
     }
 }
 
+/// Files by descriptor. The word is the number of the class that a new file gets.
+func descriptors(in directory: URL, _ words: [String]) {
+    let path = (directory / "opened").path
+    let made = open_dprotected_np(path, O_RDWR | O_CREAT, Int32(words[0]) ?? 0, 0, 0o600)
+    print(made >= 0 ? "made" : "errno \(errno)")
+    guard made >= 0 else { return print("left: \(FileManager.default.fileExists(atPath: path))") }
+    print(fcntl(made, F_GETPROTECTIONCLASS), write(made, "abc", 3))
+    close(made)
+    let again = open_dprotected_np(path, O_RDWR | O_CREAT, 4, 0, 0o600)
+    print(fcntl(again, F_GETPROTECTIONCLASS), open_dprotected_np(path, O_RDWR | O_CREAT | O_EXCL, 4, 0, 0o600))
+    print(fcntl(again, F_SETPROTECTIONCLASS, 3), fcntl(again, F_GETPROTECTIONCLASS))
+    print(
+        fcntl(again, F_SETPROTECTIONCLASS, 5), errno == EINVAL, open_dprotected_np(path, O_RDWR, 1, 1), errno == EINVAL)
+    let outside = open("/dev/null", O_RDWR)
+    print(
+        fcntl(outside, F_GETPROTECTIONCLASS), errno == ENOTSUP, fcntl(outside, F_SETPROTECTIONCLASS, 1),
+        errno == ENOTSUP)
+}
+
+/// The directory of a group of programs, before a container is used and after it.
+func groups(in directory: URL, _ words: [String]) throws {
+    let manager = FileManager.default
+    print(manager.containerURL(forSecurityApplicationGroupIdentifier: "group.org.example")?.path ?? "nil")
+    try ProtectedContainer.use(at: directory / "app")
+    print(manager.containerURL(forSecurityApplicationGroupIdentifier: "group.org.example")?.path ?? "nil")
+    for name in ["", ".", "..", "../x", "a/b"] {
+        if manager.containerURL(forSecurityApplicationGroupIdentifier: name) != nil { print("made \(name)") }
+    }
+}
+
 /// What an application does at a logout: its Application Support and its caches are emptied.
 func clearAtLogout(in directory: URL, _ words: [String]) throws {
     let manager = FileManager.default

@@ -19,7 +19,7 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "tighten-written": tightenWhileWritten, "value": getResourceValue, "unless-open": makeUnlessOpen,
     "container": container, "launch-by-name": launchByName, "inactive": inactive, "crowd": crowd,
     "crowdWhileLocked": crowdWhileLocked, "variable": valuesByVariable, "sweeps": sweeps, "export": export,
-    "logout": clearAtLogout,
+    "logout": clearAtLogout, "databases": databases, "descriptors": descriptors, "groups": groups,
 ]
 
 private func save(in directory: URL, _ words: [String]) {
