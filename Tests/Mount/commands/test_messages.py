@@ -2,7 +2,10 @@
 
 import json
 import os
+import signal
 import stat
+import subprocess
+import time
 
 import harness
 from namespaces import own_namespace
@@ -161,3 +164,23 @@ def test_a_cheap_hash(environment):
         environment.cell(f"slot list, {cost}", expected, "costs less than half of what it would here" in text)
         text = harness.protectfs("doctor", mount.path, env=variables).stdout
         environment.cell(f"doctor, {cost}", expected, "protectfs passphrase change" in text)
+
+
+def cost_of_a_new_passphrase(is_busy):
+    """Passes times MiB, on a machine that gives the process a tenth of its time, or all."""
+    with subprocess.Popen([harness.binary(), "speed", "--json"], stdout=subprocess.PIPE, text=True) as process:
+        while is_busy and process.poll() is None:
+            for number, seconds in ((signal.SIGSTOP, 0.045), (signal.SIGCONT, 0.005)):
+                process.send_signal(number)
+                time.sleep(seconds)
+        made = json.loads(process.communicate()[0])["passwordHash"]
+    return made["passes"] * (made["memory"] >> 20)
+
+
+def test_the_cost_on_a_busy_machine(environment):
+    """A passphrase that is set on a busy machine is as hard to guess as one that is set on an idle one."""
+    idle = cost_of_a_new_passphrase(False)
+    if idle <= 2 * 3 * 64:
+        raise harness.Skip("this machine makes passphrases of nearly the least cost")
+    busy = cost_of_a_new_passphrase(True)
+    environment.cell("less than half", False, busy * 2 < idle)
