@@ -295,6 +295,11 @@ let porting: [Target] = [
         path: "Tests/Porting/WriteCosts", swiftSettings: plain),
     // What Foundation on Linux does by itself.
     .executableTarget(name: "porting-linux", path: "Tests/Porting/Linux", swiftSettings: plain),
+    // Suites of applications, most of which use XCTest.
+    .target(name: "XCTestCompat", swiftSettings: strict),
+    .executableTarget(
+        name: "porting-suite", dependencies: ["FileProtection", "XCTestCompat"], path: "Tests/Porting/Suite",
+        swiftSettings: plain),
     .executableTarget(
         name: "porting-application", dependencies: ["UIKitCompat"], path: "Tests/Porting/Application",
         swiftSettings: plain),
@@ -361,6 +366,7 @@ let package = Package(
             .library(name: "FileProtection", targets: ["FileProtection"]),
             .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
             .library(name: "Secrets", targets: ["Secrets"]),
+            .library(name: "XCTestCompat", targets: ["XCTestCompat"]),
             .library(name: "VolumeControl", targets: ["VolumeControl"]),
             .plugin(name: "CheckImports", targets: ["CheckImports"]),
         ],

@@ -64,11 +64,13 @@ package struct ImportCheck: Sendable {
         case (let protecting?, let declaration?):
             return "imports \(module)'s own \(declaration), which hides that of \(protecting); remove this import"
         case (let protecting?, nil) where module == "XCTest":
-            return "imports XCTest, which exports Foundation, and \(protecting): calls are ambiguous; remove one import"
+            return
+                "imports XCTest, which exports Foundation, and \(protecting): calls are ambiguous; import XCTestCompat instead"
         case (let protecting?, nil):
             return "imports \(module) and \(protecting): calls are ambiguous; remove the import of \(module)"
         case (nil, _) where module == "XCTest":
-            return "imports XCTest, which exports Foundation: protection classes do nothing in this file"
+            return
+                "imports XCTest, which exports Foundation: protection classes do nothing in this file; import FileProtection and XCTestCompat"
         case (nil, _):
             return "imports \(module) alone: protection classes do nothing in this file; import FileProtection instead"
         }

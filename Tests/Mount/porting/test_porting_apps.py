@@ -144,3 +144,9 @@ def test_databases(environment):
     environment.cell("before the first unlock", [f"complete: {cannot_open}", f"first: {cannot_open}"],
                      said("databases", mount.path, "complete", "first")[0])
     environment.cell("class none, before the first unlock", [f"none: 2 {D} {D}"], said("databases", mount / "open", "none")[0])
+
+
+def test_suite(environment):
+    """A suite of XCTest: its names come without Foundation's, so the classes work in it."""
+    done = run(harness.program("porting-suite"), env={**os.environ, "RECORDS": environment.mount().path}, ok=False)
+    environment.cell("passed", (0, True), (done.returncode, "Executed 3 tests, with 0 failures" in done.stdout + done.stderr))
