@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+import re
 import shutil
-import socket
 import subprocess
 
 import harness
 from handles import forget
 from harness import Skip, read_file, write_file
+from served import answers, free_port
 
 CONFIGURATION = """
 NFS_Core_Param {{
@@ -20,32 +21,9 @@ NFS_Core_Param {{
     Plugins_Dir = {plugins};
 }}
 NFSv4 {{ Graceless = true; RecoveryRoot = {scratch}; }}
-EXPORT {{
-    Export_Id = 7;
-    Path = {path};
-    Pseudo = /export;
-    Protocols = 4;
-    Transports = TCP;
-    Access_Type = RW;
-    Squash = No_Root_Squash;
-    SecType = sys;
-    Filesystem_Id = 7.7;
-    FSAL {{ Name = VFS; }}
-}}
+{export}
 LOG {{ Default_Log_Level = WARN; }}
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def answers(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
 
 
 @contextlib.contextmanager
@@ -56,9 +34,12 @@ def exported(environment, path, port):
     plugins = "/usr/lib/x86_64-linux-gnu/ganesha"
     if not os.path.isdir(plugins):
         plugins = "/usr/lib/ganesha"
+    # The document's, word for word but for the path.
+    document = read_file(os.path.join(harness.REPOSITORY, "docs/use/programs.md")).decode()
+    export = re.search(r"^EXPORT {.*?^}", document, re.DOTALL | re.MULTILINE)[0].replace("/srv/documents", path)
     configuration = os.path.join(scratch, "configuration")
     with open(configuration, "w", encoding="utf-8") as file:
-        file.write(CONFIGURATION.format(port=port, path=path, scratch=scratch, plugins=plugins))
+        file.write(CONFIGURATION.format(port=port, scratch=scratch, plugins=plugins, export=export))
     log = os.path.join(scratch, "log")
     server = subprocess.Popen(
         ["ganesha.nfsd", "-F", "-f", configuration, "-L", log, "-p", os.path.join(scratch, "pid")],

@@ -1,9 +1,10 @@
-"""A web server of this machine, for programs that download."""
+"""Servers of this machine: free ports, and a web server for programs that download."""
 
 import contextlib
 import functools
 import http.server
 import os
+import socket
 import threading
 
 
@@ -27,3 +28,15 @@ def served(place, **contents):
         finally:
             server.shutdown()
             thread.join()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
