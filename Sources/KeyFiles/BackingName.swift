@@ -23,7 +23,7 @@ package enum BackingName {
 
     /// A random name for an object that is not complete yet.
     package static func temporary() -> EntryName {
-        let random: InlineArray<16, UInt8> = randomInlineBytes()
+        let random: InlineArray<16, UInt8> = pooledBytes()
         var text = InlineArray<64, UInt8>(repeating: 0)
         var room = text.mutableSpan
         let prefix = ReservedName.temporaryPrefix

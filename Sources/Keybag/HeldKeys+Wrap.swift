@@ -8,17 +8,20 @@ extension HeldKeys {
     ///
     /// A, 7, C, D: nonce 24, ciphertext 32, tag 16, zero 8 (XChaCha20-Poly1305). B: HPKE to the volume's public key, with
     /// no secret in memory.
-    /// - Parameter associatedData: the header's 64 bytes for the wrap.
+    /// - Parameters:
+    ///   - associatedData: the header's 64 bytes for the wrap.
+    ///   - nonce: random, and used for this file key alone.
     /// - Throws: `KeyError.locked` if the class key is not in memory.
     package func wrap(
-        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>
+        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>,
+        nonce: InlineArray<24, UInt8> = randomInlineBytes()
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch protectionClass {
-        case .complete: return try wrap(fileKey, complete, protectionClass, associatedData)
-        case .completeWhenUserInactive: return try wrap(fileKey, whenInactive, protectionClass, associatedData)
+        case .complete: return try wrap(fileKey, complete, protectionClass, associatedData, nonce)
+        case .completeWhenUserInactive: return try wrap(fileKey, whenInactive, protectionClass, associatedData, nonce)
         case .completeUntilFirstUserAuthentication:
-            return try wrap(fileKey, untilFirstUnlock, protectionClass, associatedData)
-        case .none: return try wrap(fileKey, none, protectionClass, associatedData)
+            return try wrap(fileKey, untilFirstUnlock, protectionClass, associatedData, nonce)
+        case .none: return try wrap(fileKey, none, protectionClass, associatedData, nonce)
         case .completeUnlessOpen: return try wrapToPublicKey(fileKey, associatedData)
         }
     }
@@ -45,12 +48,11 @@ extension HeldKeys {
 extension HeldKeys {
     private func wrap(
         _ fileKey: borrowing SecretKey, _ held: borrowing Held, _ protectionClass: ProtectionClass,
-        _ associatedData: Span<UInt8>
+        _ associatedData: Span<UInt8>, _ nonce: InlineArray<24, UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch held {
         case .absent: throw .locked(protectionClass)
         case .present(let keys):
-            let nonce: InlineArray<24, UInt8> = randomInlineBytes()
             return try keys.withOpener(generation(of: protectionClass)) { key in
                 var result = InlineArray<80, UInt8>(repeating: 0)
                 var bytes = result.mutableSpan

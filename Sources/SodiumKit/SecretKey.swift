@@ -64,5 +64,8 @@ internal import CSodium
     }
 
     /// For the package's own C calls.
+    /// Whether all bytes are zero.
+    var isZero: Bool { unsafe sodium_is_zero(pointer, Self.byteCount) == 1 }
+
     var pointer: UnsafeMutablePointer<UInt8> { unsafe slot.pointer.assumingMemoryBound(to: UInt8.self) }
 }

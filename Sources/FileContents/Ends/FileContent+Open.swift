@@ -130,7 +130,7 @@ extension FileContent {
         _ inheritedClass: ProtectionClass
     ) throws(VolumeError) -> FileContent {
         let file = try newFile(
-            in: context, class: inheritedClass, flags: [], fileID: ObjectID(randomInlineBytes()), access)
+            in: context, class: inheritedClass, flags: [], access)
         let content = FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(nil, suite: file.header.suite),

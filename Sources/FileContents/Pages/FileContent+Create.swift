@@ -27,9 +27,7 @@ extension FileContent {
     ) throws(VolumeError) -> NewFile {
         guard !context.isReadOnly else { throw .readOnly }
         try context.epochs.begin()
-        return try newFile(
-            in: context, class: protectionClass, flags: explicit ? .explicit : [],
-            fileID: ObjectID(randomInlineBytes()), .create)
+        return try newFile(in: context, class: protectionClass, flags: explicit ? .explicit : [], .create)
     }
 
     /// The content of a file that was just created in the store, exclusively and empty. Its page 0 waits for the first
@@ -52,22 +50,29 @@ extension FileContent {
     }
 
     /// A header with a fresh key wrapped for it.
+    /// - Parameter fileID: nil draws a new one.
     static func newFile(
-        in context: ContentContext, class protectionClass: ProtectionClass, flags: FileFlags, fileID: ObjectID,
+        in context: ContentContext, class protectionClass: ProtectionClass, flags: FileFlags, fileID: ObjectID? = nil,
         _ access: Operation
     ) throws(VolumeError) -> NewFile {
-        let key = try randomKey()
+        let drawn = try drawNew()
+        let nonce = drawn.nonce
         var header = FileHeader(
             protectionClass: protectionClass, suite: context.geometry.suite, flags: flags, keyGeneration: 0,
-            fileID: fileID)
+            fileID: fileID ?? ObjectID(drawn.id))
+        let key = drawn.takeKey()
         try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
             guard Access.isAllowed(access, class: protectionClass, state: keys.state(of: protectionClass)) else {
                 throw .locked(protectionClass)
             }
-            try wrap(keys, key, into: &header, context.keys.volumeID)
+            try wrap(keys, key, into: &header, context.keys.volumeID, nonce: nonce)
         }
         context.authenticate(&header)
         return NewFile(header: header, key: key)
+    }
+
+    private static func drawNew() throws(VolumeError) -> NewFileBytes {
+        do throws(SodiumError) { return try NewFileBytes() } catch { throw VolumeError(error) }
     }
 
     static func randomKey() throws(VolumeError) -> SecretKey {

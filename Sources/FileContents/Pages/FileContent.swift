@@ -137,12 +137,14 @@ package final class FileContent: Sendable {
     }
 
     static func wrap(
-        _ keys: borrowing HeldKeys, _ key: borrowing SecretKey, into header: inout FileHeader, _ volume: VolumeID
+        _ keys: borrowing HeldKeys, _ key: borrowing SecretKey, into header: inout FileHeader, _ volume: VolumeID,
+        nonce: InlineArray<24, UInt8> = randomInlineBytes()
     ) throws(VolumeError) {
         header.keyGeneration = keys.generation(of: header.protectionClass)
         let data = AssociatedData.wrap(volume: volume, header: header)
         do throws(KeyError) {
-            header.wrappedKey = try keys.wrap(key, for: header.protectionClass, associatedData: data.span)
+            header.wrappedKey = try keys.wrap(
+                key, for: header.protectionClass, associatedData: data.span, nonce: nonce)
         } catch { throw VolumeError(error) }
     }
 

@@ -89,5 +89,5 @@ extension NameCipher {
     }
 
     /// A fresh random directory ID.
-    package static func randomID() -> ObjectID { ObjectID(randomInlineBytes() as InlineArray<16, UInt8>) }
+    package static func randomID() -> ObjectID { ObjectID(pooledBytes() as InlineArray<16, UInt8>) }
 }

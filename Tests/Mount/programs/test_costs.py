@@ -9,7 +9,7 @@ import os
 
 import handles
 import reader
-from costs import Cost, Counter
+from costs import NOT_BELOW, Cost, Counter
 from harness import read_file, write_file
 
 ROUNDS = 50
@@ -96,6 +96,14 @@ def test_counts(environment):
         # The daemon's other threads and a table that grows may add a few in all.
         grown = {kind: getattr(cost, kind) for kind in Cost._fields if getattr(cost, kind) > getattr(most, kind) + 0.5}
         environment.cell(name, {}, grown and {**grown, "calls by name": calls})
+
+
+def test_random_bytes(environment):
+    """A new file asks the kernel for the nonce of its first page; its ID, key and name come from a pool."""
+    counter = Counter(environment, environment.volume())
+    paths = [counter.mount / str(number) for number in range(ROUNDS)]
+    _, calls = counter.cost(create, paths, left_out=NOT_BELOW.replace(",getrandom", ""))
+    environment.cell("calls for each file", True, calls.get("getrandom", 0) <= 1.2 or calls)
 
 
 def test_listing(environment):

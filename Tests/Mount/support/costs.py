@@ -50,11 +50,11 @@ class Counter:
     def allocations(self):
         return struct.unpack_from("<Q", self.memory)[0]
 
-    def cost(self, run, arguments):
+    def cost(self, run, arguments, left_out=NOT_BELOW):
         """What each call of run(argument) costs, and the calls by name."""
         with handles.nothing_forgotten(), tempfile.NamedTemporaryFile() as log:
             tracer = subprocess.Popen(
-                ["strace", "-f", "-c", "-U", "calls,name", "-e", "trace=!" + NOT_BELOW, "-o", log.name, "-p",
+                ["strace", "-f", "-c", "-U", "calls,name", "-e", "trace=!" + left_out, "-o", log.name, "-p",
                  str(self.mount.status()["pid"])], stderr=subprocess.PIPE, text=True)
             while "attached" not in (line := tracer.stderr.readline()):
                 assert line, "strace has ended"
