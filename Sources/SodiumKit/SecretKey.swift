@@ -63,9 +63,9 @@ internal import CSodium
         unsafe sodium_memcmp(slot.pointer, other.slot.pointer, Self.byteCount) == 0
     }
 
-    /// For the package's own C calls.
     /// Whether all bytes are zero.
     var isZero: Bool { unsafe sodium_is_zero(pointer, Self.byteCount) == 1 }
 
+    /// For the package's own C calls.
     var pointer: UnsafeMutablePointer<UInt8> { unsafe slot.pointer.assumingMemoryBound(to: UInt8.self) }
 }
