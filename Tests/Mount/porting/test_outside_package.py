@@ -156,7 +156,7 @@ def test_template(environment):
     copy.swift("build", "--product", "notes-app")
     app, folder = os.path.join(copy.path, ".build/debug/notes-app"), mount / "notes"
     run(app, folder, "shopping", "milk")
-    environment.cell("[class]", CLASSES["A"], get_class(mount / "notes/shopping"))
+    environment.cell("[class]", CLASSES["A"], get_class(mount / "notes/Documents/shopping"))
     environment.cell("[read]", "milk\n", run(app, folder, "shopping").stdout)
     mount.lock()
     done = run(app, folder, "shopping", ok=False)

@@ -14,7 +14,14 @@ guard words.count >= 2 else {
     exit(2)
 }
 do {
-    let notebook = try Notebook(in: URL(fileURLWithPath: words[1]))
+    #if canImport(FileProtection)
+        // The program's own Documents, Application Support and Caches, which an iPhone gives each application by itself.
+        try ProtectedContainer.use(at: URL(fileURLWithPath: words[1]))
+        let folder = FileManager.default.urls(for: .documentDirectory, in: .userDomainMask)[0]
+    #else
+        let folder = URL(fileURLWithPath: words[1])
+    #endif
+    let notebook = try Notebook(in: folder)
     switch words.count {
     case 2: try notebook.names().forEach { print($0) }
     case 3: print(try notebook.read(words[2]))
