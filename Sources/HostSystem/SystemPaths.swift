@@ -66,8 +66,10 @@ package enum SystemPaths {
     /// be moved stays, and is used there if nothing could be moved.
     package static func moveFormerData() {
         let former = formerData
-        // Root with the environment of another user must not take that user's files.
-        guard let status = try? FileStatus.read(former), status.st_uid == user, holdsVolumes(former),
+        // Root with the environment of another user must not take that user's files. A link was made by somebody who wants them
+        // elsewhere.
+        guard let status = try? FileStatus.read(former), status.st_uid == user, status.st_mode & S_IFMT == S_IFDIR,
+            holdsVolumes(former),
             let directory = try? Descriptor(opening: former, O_RDONLY | O_DIRECTORY)
         else { return }
         // Other processes wait here, so none sees half of the files.

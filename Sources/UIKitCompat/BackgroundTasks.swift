@@ -54,11 +54,13 @@ final class BackgroundTasks: @unchecked Sendable {
 
     /// Tells the tasks that the lock has not waited for them. Each is told once.
     func expire() {
-        let handlers = lock.withLock { () -> [Handler] in
+        let (handlers, ready) = lock.withLock {
             defer { (running, waiting) = ([:], []) }
-            return Array(running.values)
+            return (Array(running.values), waiting)
         }
         for handler in handlers { DispatchQueue.main.async(execute: handler) }
+        // A lock of another mount may still wait.
+        for run in ready { run() }
     }
 }
 

@@ -66,3 +66,14 @@ def test_cannot_move(environment):
     environment.cell("the key's place", os.path.join(place, info["uuid"] + ".key"), info["deviceKey"])
     environment.cell("doctor", [place], doctor(variables))
     harness.detach(other)
+
+
+def test_link(environment):
+    """A former place that is a link was chosen by somebody: the files stay there, and are used."""
+    volume = environment.volume()
+    place, variables = former(volume)
+    os.rename(place, place + ".chosen")
+    os.symlink("protectfs.chosen", place)
+    info = json.loads(protectfs("info", "--json", volume.path, env=variables).stdout)
+    environment.cell("the key's place", os.path.join(place, info["uuid"] + ".key"), info["deviceKey"])
+    environment.cell("it is still there", True, os.path.exists(info["deviceKey"]))
