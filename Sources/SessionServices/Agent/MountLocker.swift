@@ -197,14 +197,13 @@ final class MountLocker: Sendable {
     }
 
     private static func cutOff(_ report: VolumeLock) -> String {
-        report.cutOff == 0 ? "" : ", \(report.cutOff) open files closed until unlock"
+        report.cutOff == 0 ? "" : ", \(counted(report.cutOff, "open file")) closed until unlock"
     }
 
     private static func notice(_ path: HostPath, _ report: VolumeLock) -> Notice {
         var text: [String] = []
         if report.cutOff > 0 {
-            let files = report.cutOff == 1 ? "1 open file is" : "\(report.cutOff) open files are"
-            text.append("\(files) closed until unlock.")
+            text.append("\(counted(report.cutOff, "open file is", "open files are")) closed until unlock.")
         }
         let isSweeping = report.state == .sweeping
         if isSweeping { text.append("The kernel still holds plaintext, because the store does not answer.") }
