@@ -68,6 +68,7 @@ class Bed:
     """A running system. Use it in a `with` statement."""
 
     def __init__(self, release):
+        self.release = release
         self.base = base_system(release)
         self.place = tempfile.mkdtemp(prefix="protectfs-bed-")
         self.root = os.path.join(self.place, "root")
