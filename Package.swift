@@ -311,6 +311,10 @@ let secrets: [Target] = [
     .executableTarget(
         name: "porting-wrapper", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Wrapper",
         swiftSettings: plain),
+    // In the language of the applications' code.
+    .executableTarget(
+        name: "porting-spellings", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Spellings",
+        swiftSettings: plain + [.swiftLanguageMode(.v5)]),
 ]
 
 let everything =

@@ -217,6 +217,22 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// The status of an entry, without following a symlink.
     open func status(of name: EntryName) throws(Errno) -> Status { try node(name).status() }
 
+    /// The longest name that the store takes here, in bytes. It is tried, because not every file system tells the truth (statvfs(3)).
+    public final func longestName() -> Int {
+        func isTaken(_ length: Int) -> Bool {
+            guard let name = EntryName(Array(repeating: UInt8(ascii: "n"), count: length)) else { return false }
+            do throws(Errno) { _ = try status(of: name) } catch { return error != .ENAMETOOLONG }
+            return true
+        }
+        var (taken, refused) = (0, EntryName.longest + 1)
+        if isTaken(EntryName.longest) { return EntryName.longest }
+        while refused - taken > 1 {
+            let middle = (taken + refused) / 2
+            if isTaken(middle) { taken = middle } else { refused = middle }
+        }
+        return taken
+    }
+
     /// Calls `body` with every entry after `cookie`, in the store's order, until it returns false.
     ///
     /// `body` also receives the cookie with which a later call continues after that entry. A cookie is the store's own

@@ -3,12 +3,15 @@
 /// One component of a backing path. It has 1–255 raw bytes without `/` and NUL, and is not `.` or `..`, so it cannot
 /// lead out of its directory.
 public struct EntryName: Hashable, Sendable, CustomStringConvertible {
+    /// The longest that there can be, in bytes.
+    package static let longest = 255
+
     /// The bytes and a NUL, for system calls.
     let terminated: [UInt8]
 
     /// Checks the bytes; nil if they are not a single component. Takes one allocation, as each looked up name is one.
     public init?(_ bytes: Span<UInt8>) {
-        guard (1...255).contains(bytes.count) else { return nil }
+        guard (1...Self.longest).contains(bytes.count) else { return nil }
         var terminated = [UInt8](repeating: 0, count: bytes.count + 1)
         var isDots = bytes.count <= 2
         for index in bytes.indices {

@@ -19,9 +19,12 @@ extension HostDirectory {
         _ body: (ListedObject, UInt64) -> Bool
     ) throws(Errno) {
         let number = listing.number
-        if cookie != 0 {
-            // Cookies are the kernel's d_off, which may use all 63 bits, as ext4's hashes do.
-            _ = try retrying { lseek(number, off_t(truncatingIfNeeded: cookie), SEEK_SET) }
+        let end = lseek(number, 0, SEEK_END)
+        let positions = ListingPositions(isHashed: end > 0 && UInt64(end) == ListingPositions.hashedEnd)
+        var position = positions.stored(cookie)
+        // Not every file system allows this at the start, where a new descriptor is already.
+        if cookie != 0 || end > 0 {
+            _ = try retrying { lseek(number, off_t(truncatingIfNeeded: position), SEEK_SET) }
         }
         var buffer = [UInt8](repeating: 0, count: 32768)
         while true {
@@ -31,7 +34,11 @@ extension HostDirectory {
                 }
             }
             if filled == 0 { return }
-            if !Self.parse(buffer.span.extracting(0..<Int(filled)), unusable, body) { return }
+            let isWanted = Self.parse(buffer.span.extracting(0..<Int(filled)), unusable) { object, next in
+                defer { position = next }
+                return body(object, positions.shown(next, after: position))
+            }
+            if !isWanted { return }
         }
     }
 

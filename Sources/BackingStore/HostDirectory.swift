@@ -21,6 +21,9 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     private static let flags = O_RDONLY | O_NONBLOCK | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC
 
+    /// A path that leads to this directory for as long as it is open here, for calls that take no descriptor.
+    package var place: String { host.magicPath }
+
     /// Opens a directory by the path that the user typed. Only this call follows symlinks.
     public static func open(path: String) throws(Errno) -> HostDirectory {
         let flags = flags & ~pfs_O_NOFOLLOW

@@ -147,7 +147,7 @@ extension ControlServer {
 
     private static func classRequest(_ request: JSONValue) throws(ControlFailure) -> ClassRequest {
         guard let text = request["path"]?.text, let path = Hexadecimal.decode(text.utf8), !path.isEmpty,
-            path.count <= PATH_MAX, !path.contains(0), path.first != UInt8(ascii: "/"),
+            !path.contains(0), path.first != UInt8(ascii: "/"),
             !path.split(separator: UInt8(ascii: "/")).contains(where: { $0.elementsEqual("..".utf8) }),
             let name = request["class"]?.text, let protectionClass = ProtectionClass(name: name),
             let mode = request["mode"]?.text.flatMap({ ClassRequest.Mode(rawValue: $0) })

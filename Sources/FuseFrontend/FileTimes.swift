@@ -60,6 +60,10 @@ final class FileTimes: Sendable {
         struct Change: Sendable {
             let thread: Int32
             let number: UInt64
+            /// From just before a change of names.
+            let attributes: ProtectedVolume.Attributes?
+            /// CLOCK_MONOTONIC.
+            let time: UInt64
         }
         /// By node number: the threads that changed the file and whose SETATTR has not come.
         var threads: [UInt64: ShortList<Change>] = [:]
@@ -158,17 +162,40 @@ final class FileTimes: Sendable {
     // MARK: what the kernel sends
 
     /// Called after `thread` changed a name or an attribute of the file, which makes the kernel send its time.
-    func namesChanged(of node: Node, by thread: Int32) {
+    /// - Parameter attributes: the file's, from just before a change of names.
+    func namesChanged(of node: Node, by thread: Int32, _ attributes: ProtectedVolume.Attributes? = nil) {
         guard isKernels, node.kind == .file else { return }
         due.withLock { due in
             due.changes += 1
             // Taken out and put back, because a change in place allocates.
             var threads = due.threads[node.number] ?? ShortList()
             threads.removeFirst { $0.thread == thread }
-            threads.append(Due.Change(thread: thread, number: due.changes))
+            threads.append(
+                Due.Change(
+                    thread: thread, number: due.changes, attributes: attributes, time: monotonicNanoseconds()))
             due.threads[node.number] = threads
             dueCount.store(due.threads.count, ordering: .releasing)
         }
+    }
+
+    /// The answer to the SETATTR that follows a change of names, if the store has the time that it repeats: no call to the store.
+    ///
+    /// The kernel does not look at the answer (`fuse_flush_times`). A killed program can leave the note to another one that gets its
+    /// thread's number, so the attributes are from the last moment only, and are answered as good for no look.
+    func repeated(
+        _ changes: AttributeChanges, of node: Node, by thread: Int32
+    ) -> ProtectedVolume.Attributes? {
+        guard dueCount.load(ordering: .acquiring) > 0, changes.isModificationOnly,
+            case .set(let time) = TimeChange(changes.modified), volume.hasTime(node, time), !isBehind(node.number)
+        else { return nil }
+        let now = monotonicNanoseconds()
+        let change = due.withLock { due in
+            due.threads[node.number]?.first {
+                $0.thread == thread && nanoseconds(from: $0.time, to: now) < Self.patience
+            }
+        }
+        guard let attributes = change?.attributes, settle(node.number, thread) else { return nil }
+        return attributes
     }
 
     /// Called for each SETATTR. Removes a time that must not be stored.

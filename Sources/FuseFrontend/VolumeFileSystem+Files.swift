@@ -187,10 +187,10 @@ extension VolumeFileSystem {
     }
 
     /// Called for a known object that a rename has given another name.
-    func noteRename(of node: Node?, by process: Int32) {
-        guard let node else { return }
-        times.namesChanged(of: node, by: process)
-        evictIfOvertaken(node)
+    func noteRename(of changed: ChangedName?, by process: Int32) {
+        guard let changed else { return }
+        times.namesChanged(of: changed.node, by: process, changed.attributes)
+        evictIfOvertaken(changed.node)
     }
 
     /// Stores a page that the kernel writes back. If its keys are gone, the page becomes a late record, and is dropped from the
@@ -249,7 +249,7 @@ extension VolumeFileSystem {
 
 extension AttributeChanges {
     /// Whether only the modification time changes.
-    fileprivate var isModificationOnly: Bool {
+    var isModificationOnly: Bool {
         modified != nil && accessed == nil && mode == nil && owner == nil && group == nil && size == nil
     }
 }

@@ -118,7 +118,7 @@ final class VolumeFileSystem: FileSystem {
     func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in
             if let changed = try volume.unlink(name, in: node(parent)) {
-                times.namesChanged(of: changed, by: request.process)
+                times.namesChanged(of: changed.node, by: request.process, changed.attributes)
             }
         }
     }
@@ -179,9 +179,14 @@ final class VolumeFileSystem: FileSystem {
     ) {
         do throws(VolumeError) {
             let node = try node(number)
-            let attributes = try setAttributes(node, changes, throughHandle: handle != nil, request)
+            let known = times.repeated(changes, of: node, by: request.process)
+            let attributes =
+                if let known { known } else {
+                    try setAttributes(node, changes, throughHandle: handle != nil, request)
+                }
             if let owed = owedError(node, request) { return reply.error(owed) }
-            reply.attributes(shown(attributes, of: node), timeout: attributeTimeout(node, afterChange: true))
+            let timeout = known == nil ? attributeTimeout(node, afterChange: true) : 0
+            reply.attributes(shown(attributes, of: node), timeout: timeout)
         } catch {
             reply.error(refusal(error, number, request, "truncate"))
         }

@@ -111,6 +111,13 @@ package func monotonicNanoseconds() -> UInt64 {
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
+/// The time that a processor has spent on this thread, in nanoseconds.
+package func threadNanoseconds() -> UInt64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
 /// The time between two readings of one clock; 0 if `end` was read before `start`.
 ///
 /// Two threads can read the clock in one order and take a lock in the other. A negative difference would trap.

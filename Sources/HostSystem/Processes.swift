@@ -39,12 +39,8 @@ package enum Processes {
         var parents: [Int32: Int32] = [:]
         for name in (try? FileStatus.names(in: HostPath("/proc"))) ?? [] {
             guard let id = Int32(String(decoding: name.bytes, as: UTF8.self)), id != process, getsid(id) == session,
-                let bytes = try? readFile(HostPath("/proc/\(id)/stat")),
-                // The name before the last bracket may have any characters. State and parent follow.
-                let end = bytes.lastIndex(of: UInt8(ascii: ")"))
+                let parent = parent(of: id)
             else { continue }
-            let fields = bytes[(end + 1)...].split(separator: UInt8(ascii: " "))
-            guard fields.count > 1, let parent = Int32(String(decoding: fields[1], as: UTF8.self)) else { continue }
             parents[id] = parent
         }
         if session == process { return Array(parents.keys) }
@@ -58,6 +54,24 @@ package enum Processes {
             }
             return false
         }
+    }
+
+    /// The parent of a process; nil if it cannot be seen.
+    static func parent(of process: Int32) -> Int32? {
+        guard let bytes = try? readFile(HostPath("/proc/\(process)/stat")),
+            // The name before the last bracket may have any characters. State and parent follow.
+            let end = bytes.lastIndex(of: UInt8(ascii: ")"))
+        else { return nil }
+        let fields = bytes[(end + 1)...].split(separator: UInt8(ascii: " "))
+        return fields.count > 1 ? Int32(String(decoding: fields[1], as: UTF8.self)) : nil
+    }
+
+    /// The processes that have started this one, directly or through others.
+    package static var ancestors: Set<Int32> {
+        var found: Set<Int32> = []
+        var process = getppid()
+        while process > 1, found.insert(process).inserted { process = parent(of: process) ?? 0 }
+        return found
     }
 
     /// The inode of a namespace of a process, which names it as long as the process lives; nil if it cannot be seen.

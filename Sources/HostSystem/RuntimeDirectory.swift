@@ -23,7 +23,7 @@ extension SystemPaths {
     /// The directories that may hold control sockets of this user; new ones are made in the first.
     ///
     /// They follow from the user alone, so that every program of the user finds every mount, whatever its environment says:
-    /// `/run/protectfs` for root; for other users `/run/user/UID/protectfs` if the user owns `/run/user/UID`, which lasts until
+    /// `/run/protectfs` for root, or as for an account without a home where that belongs to somebody else; for other users `/run/user/UID/protectfs` if the user owns `/run/user/UID`, which lasts until
     /// the last logout, and `.local/state/protectfs/run` in the home directory of the account. Only an account without a home of
     /// its own needs `$XDG_RUNTIME_DIR/protectfs`.
     package static var runtimes: [HostPath] {
@@ -36,7 +36,10 @@ extension SystemPaths {
 
     /// The directories that may hold control sockets of a user's mounts.
     package static func runtimes(of user: UInt32) -> [HostPath] {
-        if user == 0 { return [HostPath("/run/protectfs")] }
+        if user == 0 {
+            let usual = HostPath("/run/protectfs")
+            return isFirstNamespace || mayHave(usual) ? [usual] : ownNamespacePlaces
+        }
         let session = HostPath("/run/user/\(user)")
         let places = isSafe(session, owners: [user]) ? [session.appending("protectfs")] : []
         // The directory itself is checked where it is used, so it does not matter who may write to the home.
@@ -44,6 +47,25 @@ extension SystemPaths {
             return places
         }
         return places + [home.appending(".local/state/protectfs/run")]
+    }
+
+    /// Whether user numbers have the meaning that they have on the machine (user_namespaces(7)).
+    private static var isFirstNamespace: Bool {
+        guard let bytes = try? readFile(HostPath("/proc/self/uid_map")) else { return true }
+        let fields = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        return fields == ["0", "0", "4294967295"]
+    }
+
+    /// Whether a directory is root's, or root can make it.
+    private static func mayHave(_ path: HostPath) -> Bool {
+        if let status = try? status(of: path, follow: false) { return status.st_uid == 0 }
+        return (try? FileStatus.requireAccess(path.parent, W_OK)) != nil
+    }
+
+    /// Those of a user who is root in a user namespace of their own, and has the machine's /run.
+    private static var ownNamespacePlaces: [HostPath] {
+        let session = environment("XDG_RUNTIME_DIR").map { $0.appending("protectfs") }
+        return [session, home.appending(".local/state/protectfs/run")].compactMap { $0 }.filter(\.isAbsolute)
     }
 
     /// The home directory in the password database.

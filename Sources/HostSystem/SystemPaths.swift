@@ -24,11 +24,65 @@ package enum SystemPaths {
     /// The effective user ID of this process.
     package static var user: UInt32 { geteuid() }
 
-    /// The directory of device keys and state files: `${XDG_DATA_HOME:-~/.local/share}/protectfs`.
+    /// The directory of device keys and state files: `${XDG_STATE_HOME:-~/.local/state}/protectfs`, or `formerData` while the files
+    /// there could not be moved.
+    ///
+    /// Foundation has no name for the directory around it, so programs do not clear it.
     package static var data: HostPath {
-        if let base = environment("XDG_DATA_HOME"), base.isAbsolute { return base.appending("protectfs") }
-        return home.appending(".local/share/protectfs")
+        let place = state
+        return holdsVolumes(formerData) && !holdsVolumes(place) ? formerData : place
     }
+
+    private static var state: HostPath {
+        base("XDG_STATE_HOME", ".local/state").appending("protectfs")
+    }
+
+    /// The user's directory of data of programs: `${XDG_DATA_HOME:-~/.local/share}`. It is Application Support for Foundation, which
+    /// programs clear when their user logs out.
+    package static var programData: HostPath { base("XDG_DATA_HOME", ".local/share") }
+
+    /// The place of device keys and state files before they had one that Foundation does not name.
+    package static var formerData: HostPath { programData.appending("protectfs") }
+
+    private static func base(_ variable: String, _ usual: String) -> HostPath {
+        if let base = environment(variable), base.isAbsolute { return base }
+        return home.appending(usual)
+    }
+
+    /// The names in a directory that begin with a UUID and a dot, as those of all files that are kept for a volume.
+    private static func volumeNames(in directory: HostPath) -> [HostPath] {
+        let dash = UInt8(ascii: "-")
+        return ((try? FileStatus.names(in: directory)) ?? []).filter { name in
+            let bytes = name.bytes
+            return bytes.count > 37 && bytes[36] == UInt8(ascii: ".")
+                && [8, 13, 18, 23].allSatisfy { bytes[$0] == dash }
+        }
+    }
+
+    /// Whether a directory has files that are kept for volumes.
+    package static func holdsVolumes(_ directory: HostPath) -> Bool { !volumeNames(in: directory).isEmpty }
+
+    /// Moves what an earlier version kept in `formerData`. Each file is moved by one rename, and never replaces another. What cannot
+    /// be moved stays, and is used there if nothing could be moved.
+    package static func moveFormerData() {
+        let former = formerData
+        // Root with the environment of another user must not take that user's files.
+        guard let status = try? FileStatus.read(former), status.st_uid == user, holdsVolumes(former),
+            let directory = try? Descriptor(opening: former, O_RDONLY | O_DIRECTORY)
+        else { return }
+        // Other processes wait here, so none sees half of the files.
+        guard flock(directory.number, LOCK_EX) == 0, (try? makeDirectories(state)) != nil else { return }
+        for name in volumeNames(in: former) {
+            do throws(SystemError) {
+                let target = state.appending(bytes: name.bytes)
+                try FileChange.rename(former.appending(bytes: name.bytes), to: target, replacing: false)
+            } catch {
+                if error.code != EEXIST { return }
+            }
+        }
+        try? FileChange.removeDirectory(former)
+    }
+
     /// The configuration file of the administrator.
     package static let systemConfiguration = HostPath("/etc/protectfs/config")
 

@@ -117,16 +117,12 @@ package struct MountRequest {
         try MountPoint.check(mountPoint, volume: volume)
         try ControlService.checkPlace((try? mountPoint.resolved()) ?? mountPoint)
         guard unsafe CLibrary.access("/dev/fuse", F_OK) == 0 else {
-            throw .init(
-                .unsupported,
-                "/dev/fuse is missing: load the fuse module (modprobe fuse), or give the container the device")
+            throw .init(.unsupported, MountRefusal.deviceRefusal)
         }
         if Credentials.isRoot {
             // Root opens the device itself. For other users fusermount3 does it, which is setuid.
-            do throws(SystemError) {
-                _ = try Descriptor(opening: HostPath("/dev/fuse"), O_RDWR)
-            } catch {
-                throw .init(.failure, "/dev/fuse: \(error.reason); mounting is not permitted here")
+            guard (try? Descriptor(opening: HostPath("/dev/fuse"), O_RDWR)) != nil else {
+                throw .init(.failure, MountRefusal.deviceRefusal)
             }
         }
         if noUnlock, !access.bag.hasDeviceKey {

@@ -96,11 +96,7 @@ package final class RunningMount: Sendable {
     private static func explain(_ error: SessionError, _ said: String?, _ request: MountRequest) -> CommandFailure {
         switch error {
         case .mountRefused(let code):
-            if code == EPERM || code == EACCES {
-                return .init(
-                    .failure, "\(request.mountPoint): mounting is not permitted here\(said.map { " (\($0))" } ?? "")")
-            }
-            return .init(.failure, "\(request.mountPoint): cannot mount: \(said ?? SystemError.reason(of: code))")
+            return .init(.failure, "\(request.mountPoint): \(MountRefusal(code, said: said).text)")
         case .handshakeFailed:
             return .init(.failure, "\(request.mountPoint): the kernel's FUSE did not answer as expected")
         case .noResources(let code):

@@ -81,6 +81,12 @@ public enum Plain {
         try url.resourceValues(forKeys: keys)
     }
 
+    /// `URL.setResourceValues(_:)`.
+    public static func set(_ url: inout URL, _ values: URLResourceValues) throws { try url.setResourceValues(values) }
+
+    /// `URLResourceValues.allValues`.
+    public static func all(_ values: URLResourceValues) -> [URLResourceKey: Any] { values.allValues }
+
     /// `NSURL.getResourceValue(_:forKey:)`.
     public static func get(_ url: NSURL, _ value: inout AnyObject?, _ key: URLResourceKey) throws {
         try url.getResourceValue(&value, forKey: key)

@@ -89,7 +89,7 @@ public func SecAccessControlCreateWithFlags(
     }
     let failure = NSError(
         domain: NSOSStatusErrorDomain, code: Int(errSecParam),
-        userInfo: [NSLocalizedDescriptionKey: SecCopyErrorMessageString(errSecParam, nil) ?? ""])
+        userInfo: [NSLocalizedDescriptionKey: SecCopyErrorMessageString(errSecParam, nil) as String? ?? ""])
     // The caller's pointer is valid during the call, as for every inout argument. The caller releases the error.
     if let error = unsafe error { unsafe error.pointee = Unmanaged.passRetained(failure) }
     return nil

@@ -63,6 +63,24 @@ public struct LAError: CustomNSError, Hashable, Sendable {
     public static let invalidContext = Code.invalidContext
 }
 
+/// What a reader of fingerprints or faces is (Apple's `LABiometryType`).
+public enum LABiometryType: Int, Sendable {
+    /// There is none.
+    case none = 0
+    /// For fingerprints.
+    case touchID = 1
+    /// For faces.
+    case faceID = 2
+    /// For eyes.
+    case opticID = 4
+}
+
+/// What a program gives a context in place of a person (Apple's `LACredentialType`).
+public enum LACredentialType: Int, Sendable {
+    /// A password of the program's own.
+    case applicationPassword = 0
+}
+
 /// What a program passes for `kSecUseAuthenticationContext` (Apple's `LAContext`). No item needs a person, so its settings
 /// change no answer of the keychain. A policy can never be evaluated, so a program that asks first falls back to its other
 /// way.
@@ -77,7 +95,19 @@ open class LAContext: NSObject {
     open var localizedCancelTitle: String?
     /// For how many seconds an unlock of the device counts as an answer.
     open var touchIDAuthenticationAllowableReuseDuration: TimeInterval = 0
+    /// What reads fingerprints or faces: nothing.
+    open var biometryType: LABiometryType { .none }
+    /// What tells whether other fingers or faces are enrolled than before: nil, because none are.
+    open var evaluatedPolicyDomainState: Data? { nil }
     private var isInvalid = false
+
+    /// Gives the context a password of the program's own. No item here can have one, so it is not kept.
+    ///
+    /// - Returns: true if there is nothing to keep, as for nil.
+    open func setCredential(_ credential: Data?, type: LACredentialType) -> Bool { credential == nil }
+
+    /// Whether the context has a credential: never.
+    open func isCredentialSet(_ type: LACredentialType) -> Bool { false }
 
     /// Ends the context.
     open func invalidate() { isInvalid = true }

@@ -28,11 +28,13 @@ public final class SecCertificate: Hashable, Sendable {
 ///   - data: the certificate in DER.
 /// - Returns: nil if the bytes do not have the form of a certificate.
 public func SecCertificateCreateWithData(_ allocator: CFAllocator?, _ data: CFData) -> SecCertificate? {
-    SecCertificate(data)
+    SecCertificate(data as Data)
 }
 
 /// The bytes of a certificate (Apple's `SecCertificateCopyData`).
-public func SecCertificateCopyData(_ certificate: SecCertificate) -> CFData { certificate.data }
+public func SecCertificateCopyData(_ certificate: SecCertificate) -> CFData {
+    certificate.data as CFData
+}
 
 /// The fields of a certificate that are attributes of its item, in DER without the outermost tag and length.
 struct CertificateFields: Hashable, Sendable {

@@ -29,8 +29,8 @@ struct ItemAttribute {
     /// The kinds of item that have it.
     let kinds: Set<SecretKind>
 
-    private init(_ key: String, _ name: String, _ form: Form = .content, _ kinds: Set<SecretKind>) {
-        self.key = key
+    private init(_ key: CFString, _ name: String, _ form: Form = .content, _ kinds: Set<SecretKind>) {
+        self.key = key as String
         self.name = name
         self.form = form
         self.kinds = kinds
@@ -70,7 +70,7 @@ struct ItemAttribute {
     /// All attributes by their keys.
     static let byKey: [String: ItemAttribute] = Dictionary(uniqueKeysWithValues: all.map { ($0.key, $0) })
 
-    private init(_ key: String, _ name: String, _ kinds: Set<SecretKind>) { self.init(key, name, .content, kinds) }
+    private init(_ key: CFString, _ name: String, _ kinds: Set<SecretKind>) { self.init(key, name, .content, kinds) }
 
     /// The value for the store.
     func value(_ given: Any) throws(SecurityFailure) -> SecretAttribute {

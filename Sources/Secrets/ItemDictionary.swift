@@ -62,9 +62,12 @@ struct ItemDictionary {
     var isSynchronizable: Bool { synchronizable == .only(true) }
 
     /// Parses a dictionary.
-    init(_ dictionary: [String: Any]) throws(SecurityFailure) {
+    init(_ dictionary: CFDictionary) throws(SecurityFailure) {
         for (key, value) in dictionary {
             // Programs that build dictionaries of AnyHashable mean the value in it.
+            guard let key = ((key as? AnyHashable)?.base ?? key) as? CFString else {
+                throw SecurityFailure(errSecParam)
+            }
             try take(key, (value as? AnyHashable)?.base ?? value)
         }
         if let kind { try check(kind) }
@@ -75,8 +78,8 @@ struct ItemDictionary {
         guard keys.allSatisfy({ $0.kinds.contains(kind) }) else { throw SecurityFailure(errSecNoSuchAttr) }
     }
 
-    private mutating func take(_ key: String, _ value: Any) throws(SecurityFailure) {
-        if let attribute = ItemAttribute.byKey[key] {
+    private mutating func take(_ key: CFString, _ value: Any) throws(SecurityFailure) {
+        if let attribute = ItemAttribute.byKey[key as String] {
             keys.append(attribute)
             let given = try attribute.value(value)
             let isDefaultGroup = attribute.name == "group" && given == .text(KeychainAttribute.standardGroup)
@@ -94,10 +97,10 @@ struct ItemDictionary {
     }
 
     /// Keys that describe an item. False for other keys.
-    private mutating func takeItem(_ key: String, _ value: Any) throws(SecurityFailure) -> Bool {
+    private mutating func takeItem(_ key: CFString, _ value: Any) throws(SecurityFailure) -> Bool {
         switch key {
         case kSecClass:
-            switch value as? String {
+            switch value as? CFString {
             case kSecClassGenericPassword: kind = .generic
             case kSecClassInternetPassword: kind = .internet
             case kSecClassKey: kind = .key
@@ -115,7 +118,7 @@ struct ItemDictionary {
             flags = control.flags
             try take(accessible: control.protection)
         case kSecAttrSynchronizable:
-            if value as? String == kSecAttrSynchronizableAny {
+            if value as? CFString == kSecAttrSynchronizableAny {
                 synchronizable = .any
                 isSearch = true
             } else {
@@ -136,7 +139,7 @@ struct ItemDictionary {
     }
 
     /// Keys of a search and of results. False for other keys.
-    private mutating func takeResult(_ key: String, _ value: Any) throws(SecurityFailure) -> Bool {
+    private mutating func takeResult(_ key: CFString, _ value: Any) throws(SecurityFailure) -> Bool {
         switch key {
         case kSecReturnData: wantsData = try ItemAttribute.flag(value)
         case kSecReturnAttributes: wantsAttributes = try ItemAttribute.flag(value)
@@ -152,7 +155,7 @@ struct ItemDictionary {
             isSearch = true
         case kSecMatchLimit:
             isSearch = true
-            switch value as? String {
+            switch value as? CFString {
             case kSecMatchLimitOne: limit = 1
             case kSecMatchLimitAll: limit = nil
             case nil:
@@ -174,14 +177,14 @@ struct ItemDictionary {
     }
 
     /// Keys about questions to a person. Nobody is ever asked, so they are checked and change nothing.
-    private func takeUse(_ key: String, _ value: Any) throws(SecurityFailure) {
+    private func takeUse(_ key: CFString, _ value: Any) throws(SecurityFailure) {
         switch key {
         case kSecUseOperationPrompt where value is String: break
         case kSecUseAuthenticationContext where value is LAContext: break
         case kSecUseDataProtectionKeychain, kSecUseNoAuthenticationUI: _ = try ItemAttribute.flag(value)
         case kSecUseAuthenticationUI:
             let words = [kSecUseAuthenticationUIAllow, kSecUseAuthenticationUIFail, kSecUseAuthenticationUISkip]
-            guard let word = value as? String, words.contains(word) else { throw SecurityFailure(errSecParam) }
+            guard let word = value as? CFString, words.contains(word) else { throw SecurityFailure(errSecParam) }
         case kSecUseOperationPrompt, kSecUseAuthenticationContext: throw SecurityFailure(errSecParam)
         default: throw SecurityFailure(errSecNoSuchAttr)
         }
@@ -203,7 +206,7 @@ struct ItemDictionary {
 
     /// The class of an accessibility; nil for an unknown value.
     static func protectionClass(_ accessible: String) -> ProtectionClass? {
-        switch accessible {
+        switch accessible as CFString {
         case kSecAttrAccessibleWhenUnlocked, kSecAttrAccessibleWhenUnlockedThisDeviceOnly,
             kSecAttrAccessibleWhenPasscodeSetThisDeviceOnly:
             .complete
@@ -221,9 +224,9 @@ struct ItemDictionary {
         }
         return switch item.protectionClass {
         // These two have no constant. Their items are read as those of complete.
-        case .complete, .completeUnlessOpen, .completeWhenUserInactive: kSecAttrAccessibleWhenUnlocked
-        case .completeUntilFirstUserAuthentication: kSecAttrAccessibleAfterFirstUnlock
-        case .none: kSecAttrAccessibleAlways
+        case .complete, .completeUnlessOpen, .completeWhenUserInactive: kSecAttrAccessibleWhenUnlocked as String
+        case .completeUntilFirstUserAuthentication: kSecAttrAccessibleAfterFirstUnlock as String
+        case .none: kSecAttrAccessibleAlways as String
         }
     }
 }

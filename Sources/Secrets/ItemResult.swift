@@ -7,26 +7,26 @@ internal import SecretStore
 /// The results that a dictionary requests.
 enum ItemResult {
     /// The result for one item, or an array for several. Nil if no result is requested.
-    static func object(_ answers: [Any?], isOne: Bool) -> AnyObject? {
+    static func object(_ answers: [CFTypeRef?], isOne: Bool) -> CFTypeRef? {
         let answers = answers.compactMap { $0 }
         guard isOne else { return answers.isEmpty ? nil : NSArray(array: answers) }
-        return answers.first.map { $0 as AnyObject }
+        return answers.first
     }
 
     /// What is requested of one item. A single thing is returned as it is, several are in a dictionary.
-    static func answer(_ item: SecretItem, _ data: Data?, _ wanted: ItemDictionary) -> Any? {
+    static func answer(_ item: SecretItem, _ data: Data?, _ wanted: ItemDictionary) -> CFTypeRef? {
         let certificate = wanted.wantsReference && item.kind == .certificate ? data.flatMap(SecCertificate.init) : nil
         if wanted.results == 1 {
-            if wanted.wantsData { return data }
+            if wanted.wantsData { return data as CFData? }
             if wanted.wantsReference { return certificate }
-            if wanted.wantsPersistentReference { return persistentReference(to: item) }
+            if wanted.wantsPersistentReference { return persistentReference(to: item) as CFData }
         }
         guard wanted.results > 0 else { return nil }
         var result = wanted.wantsAttributes ? attributes(item) : [:]
         if wanted.wantsData { result[kSecValueData] = data }
         if wanted.wantsReference { result[kSecValueRef] = certificate }
         if wanted.wantsPersistentReference { result[kSecValuePersistentRef] = persistentReference(to: item) }
-        return result
+        return result as CFDictionary
     }
 
     /// Whether the content of the item's file is needed for a result.
@@ -37,10 +37,10 @@ enum ItemResult {
     // MARK: Attributes
 
     /// The attributes of a stored item. Identifying attributes that it lacks are empty.
-    static func attributes(_ item: SecretItem) -> [String: Any] {
+    static func attributes(_ item: SecretItem) -> [CFString: Any] {
         let accessible = ItemDictionary.accessible(item)
         let isSynchronizable = item.attributes[KeychainAttribute.synchronizable] == .flag(true)
-        var result: [String: Any] = [
+        var result: [CFString: Any] = [
             kSecClass: word(item.kind), kSecAttrAccessible: accessible,
             kSecAttrAccessControl: SecAccessControl(accessible),
             kSecAttrSynchronizable: NSNumber(value: isSynchronizable ? 1 : 0),
@@ -48,7 +48,7 @@ enum ItemResult {
             kSecAttrModificationDate: Date(timeIntervalSince1970: Double(item.modified) / 1e9),
         ]
         for attribute in ItemAttribute.all where attribute.kinds.contains(item.kind) {
-            result[attribute.key] = item.attributes[attribute.name].map(ItemAttribute.object)
+            result[attribute.key as CFString] = item.attributes[attribute.name].map(ItemAttribute.object)
         }
         if result[kSecAttrAccessGroup] == nil { result[kSecAttrAccessGroup] = KeychainAttribute.standardGroup }
         for key in emptyText(item.kind) where result[key] == nil { result[key] = "" }
@@ -56,7 +56,7 @@ enum ItemResult {
         return result
     }
 
-    private static func emptyText(_ kind: SecretKind) -> [String] {
+    private static func emptyText(_ kind: SecretKind) -> [CFString] {
         switch kind {
         case .generic: [kSecAttrAccount, kSecAttrService]
         case .internet:
@@ -68,7 +68,7 @@ enum ItemResult {
         }
     }
 
-    private static func word(_ kind: SecretKind) -> String {
+    private static func word(_ kind: SecretKind) -> CFString {
         switch kind {
         // Items of desktop programs are never found by a kind, and have the attributes of none.
         case .generic, .desktop: kSecClassGenericPassword
@@ -82,7 +82,7 @@ enum ItemResult {
 
     /// The kind of item and the store's reference.
     private static func persistentReference(to item: SecretItem) -> Data {
-        Data(Array(word(item.kind).utf8) + (item.reference ?? []))
+        Data(Array((word(item.kind) as String).utf8) + (item.reference ?? []))
     }
 
     /// The store's reference and the kind in `persistentReference`; nil for other bytes.
@@ -94,6 +94,6 @@ enum ItemResult {
 
     /// Whether a persistent reference names an item of this kind.
     static func isKind(_ word: String, _ item: SecretItem) -> Bool {
-        item.kind != .desktop && Self.word(item.kind) == word
+        item.kind != .desktop && Self.word(item.kind) as String == word
     }
 }

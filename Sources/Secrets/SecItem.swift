@@ -1,7 +1,7 @@
 // SecItemAdd, SecItemCopyMatching, SecItemUpdate and SecItemDelete for the secrets of a mount.
 
 // protectfs: plain Foundation: values in memory, no files.
-import Foundation
+public import Foundation
 internal import HostSystem
 internal import SecretStore
 internal import SodiumKit
@@ -63,7 +63,7 @@ public func SecItemCopyMatching(_ query: CFDictionary, _ result: UnsafeMutablePo
         var outcome = errSecItemNotFound
         search: for _ in 0..<mostSearches {
             let found = try items(store, wanted, limit: wanted.limit)
-            var answers: [Any?] = []
+            var answers: [CFTypeRef?] = []
             for item in found {
                 var data: Data?
                 if ItemResult.needsData(item, wanted) {
@@ -104,7 +104,7 @@ public func SecItemUpdate(_ query: CFDictionary, _ attributesToUpdate: CFDiction
         let changes = try ItemDictionary(attributesToUpdate)
         let wanted = try ItemDictionary(query)
         guard changes.kind == nil, !changes.isIdentity, !changes.isSearch, changes.results == 0,
-            !attributesToUpdate.isEmpty, wanted.results == 0, !wanted.hasLimit
+            attributesToUpdate.count > 0, wanted.results == 0, !wanted.hasLimit
         else { throw SecurityFailure(errSecParam) }
         let found = try items(store, wanted, limit: nil)
         var planned: [(old: SecretItem, new: SecretItem)] = []
@@ -227,7 +227,7 @@ private func update(
 private func change(_ item: inout SecretItem, _ wanted: ItemDictionary) throws(SecurityFailure) {
     guard wanted.flags.isEmpty else { throw SecurityFailure(errSecUnimplemented) }
     let isNew = item.file.isEmpty
-    if let accessible = wanted.accessible ?? (isNew ? kSecAttrAccessibleWhenUnlocked : nil),
+    if let accessible = wanted.accessible ?? (isNew ? kSecAttrAccessibleWhenUnlocked as String : nil),
         let protectionClass = ItemDictionary.protectionClass(accessible)
     {
         item.protectionClass = protectionClass

@@ -1,81 +1,84 @@
 // The protocols and kinds of authentication of internet passwords, with the names and texts of Security.framework.
 
+// protectfs: plain Foundation: values in memory, no files.
+public import Foundation
+
 /// The protocol is FTP.
-public let kSecAttrProtocolFTP: CFString = "ftp "
+public var kSecAttrProtocolFTP: CFString { "ftp " }
 /// The protocol is an FTP account.
-public let kSecAttrProtocolFTPAccount: CFString = "ftpa"
+public var kSecAttrProtocolFTPAccount: CFString { "ftpa" }
 /// The protocol is HTTP.
-public let kSecAttrProtocolHTTP: CFString = "http"
+public var kSecAttrProtocolHTTP: CFString { "http" }
 /// The protocol is IRC.
-public let kSecAttrProtocolIRC: CFString = "irc "
+public var kSecAttrProtocolIRC: CFString { "irc " }
 /// The protocol is NNTP.
-public let kSecAttrProtocolNNTP: CFString = "nntp"
+public var kSecAttrProtocolNNTP: CFString { "nntp" }
 /// The protocol is POP3.
-public let kSecAttrProtocolPOP3: CFString = "pop3"
+public var kSecAttrProtocolPOP3: CFString { "pop3" }
 /// The protocol is SMTP.
-public let kSecAttrProtocolSMTP: CFString = "smtp"
+public var kSecAttrProtocolSMTP: CFString { "smtp" }
 /// The protocol is SOCKS.
-public let kSecAttrProtocolSOCKS: CFString = "sox "
+public var kSecAttrProtocolSOCKS: CFString { "sox " }
 /// The protocol is IMAP.
-public let kSecAttrProtocolIMAP: CFString = "imap"
+public var kSecAttrProtocolIMAP: CFString { "imap" }
 /// The protocol is LDAP.
-public let kSecAttrProtocolLDAP: CFString = "ldap"
+public var kSecAttrProtocolLDAP: CFString { "ldap" }
 /// The protocol is AFP over AppleTalk.
-public let kSecAttrProtocolAppleTalk: CFString = "atlk"
+public var kSecAttrProtocolAppleTalk: CFString { "atlk" }
 /// The protocol is AFP over TCP.
-public let kSecAttrProtocolAFP: CFString = "afp "
+public var kSecAttrProtocolAFP: CFString { "afp " }
 /// The protocol is Telnet.
-public let kSecAttrProtocolTelnet: CFString = "teln"
+public var kSecAttrProtocolTelnet: CFString { "teln" }
 /// The protocol is SSH.
-public let kSecAttrProtocolSSH: CFString = "ssh "
+public var kSecAttrProtocolSSH: CFString { "ssh " }
 /// The protocol is FTP over TLS.
-public let kSecAttrProtocolFTPS: CFString = "ftps"
+public var kSecAttrProtocolFTPS: CFString { "ftps" }
 /// The protocol is HTTPS.
-public let kSecAttrProtocolHTTPS: CFString = "htps"
+public var kSecAttrProtocolHTTPS: CFString { "htps" }
 /// The protocol is an HTTP proxy.
-public let kSecAttrProtocolHTTPProxy: CFString = "htpx"
+public var kSecAttrProtocolHTTPProxy: CFString { "htpx" }
 /// The protocol is an HTTPS proxy.
-public let kSecAttrProtocolHTTPSProxy: CFString = "htsx"
+public var kSecAttrProtocolHTTPSProxy: CFString { "htsx" }
 /// The protocol is an FTP proxy.
-public let kSecAttrProtocolFTPProxy: CFString = "ftpx"
+public var kSecAttrProtocolFTPProxy: CFString { "ftpx" }
 /// The protocol is SMB.
-public let kSecAttrProtocolSMB: CFString = "smb "
+public var kSecAttrProtocolSMB: CFString { "smb " }
 /// The protocol is RTSP.
-public let kSecAttrProtocolRTSP: CFString = "rtsp"
+public var kSecAttrProtocolRTSP: CFString { "rtsp" }
 /// The protocol is an RTSP proxy.
-public let kSecAttrProtocolRTSPProxy: CFString = "rtsx"
+public var kSecAttrProtocolRTSPProxy: CFString { "rtsx" }
 /// The protocol is DAAP.
-public let kSecAttrProtocolDAAP: CFString = "daap"
+public var kSecAttrProtocolDAAP: CFString { "daap" }
 /// The protocol is remote Apple events.
-public let kSecAttrProtocolEPPC: CFString = "eppc"
+public var kSecAttrProtocolEPPC: CFString { "eppc" }
 /// The protocol is IPP.
-public let kSecAttrProtocolIPP: CFString = "ipp "
+public var kSecAttrProtocolIPP: CFString { "ipp " }
 /// The protocol is NNTP over TLS.
-public let kSecAttrProtocolNNTPS: CFString = "ntps"
+public var kSecAttrProtocolNNTPS: CFString { "ntps" }
 /// The protocol is LDAP over TLS.
-public let kSecAttrProtocolLDAPS: CFString = "ldps"
+public var kSecAttrProtocolLDAPS: CFString { "ldps" }
 /// The protocol is Telnet over TLS.
-public let kSecAttrProtocolTelnetS: CFString = "tels"
+public var kSecAttrProtocolTelnetS: CFString { "tels" }
 /// The protocol is IMAP over TLS.
-public let kSecAttrProtocolIMAPS: CFString = "imps"
+public var kSecAttrProtocolIMAPS: CFString { "imps" }
 /// The protocol is IRC over TLS.
-public let kSecAttrProtocolIRCS: CFString = "ircs"
+public var kSecAttrProtocolIRCS: CFString { "ircs" }
 /// The protocol is POP3 over TLS.
-public let kSecAttrProtocolPOP3S: CFString = "pops"
+public var kSecAttrProtocolPOP3S: CFString { "pops" }
 
 /// The authentication is NTLM.
-public let kSecAttrAuthenticationTypeNTLM: CFString = "ntlm"
+public var kSecAttrAuthenticationTypeNTLM: CFString { "ntlm" }
 /// The authentication is Microsoft Network.
-public let kSecAttrAuthenticationTypeMSN: CFString = "msna"
+public var kSecAttrAuthenticationTypeMSN: CFString { "msna" }
 /// The authentication is distributed password.
-public let kSecAttrAuthenticationTypeDPA: CFString = "dpaa"
+public var kSecAttrAuthenticationTypeDPA: CFString { "dpaa" }
 /// The authentication is remote password.
-public let kSecAttrAuthenticationTypeRPA: CFString = "rpaa"
+public var kSecAttrAuthenticationTypeRPA: CFString { "rpaa" }
 /// The authentication is HTTP basic.
-public let kSecAttrAuthenticationTypeHTTPBasic: CFString = "http"
+public var kSecAttrAuthenticationTypeHTTPBasic: CFString { "http" }
 /// The authentication is HTTP digest.
-public let kSecAttrAuthenticationTypeHTTPDigest: CFString = "httd"
+public var kSecAttrAuthenticationTypeHTTPDigest: CFString { "httd" }
 /// The authentication is HTML form.
-public let kSecAttrAuthenticationTypeHTMLForm: CFString = "form"
+public var kSecAttrAuthenticationTypeHTMLForm: CFString { "form" }
 /// The authentication is the protocol's default.
-public let kSecAttrAuthenticationTypeDefault: CFString = "dflt"
+public var kSecAttrAuthenticationTypeDefault: CFString { "dflt" }

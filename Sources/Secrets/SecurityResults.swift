@@ -1,5 +1,8 @@
 // The result codes, with the names and numbers of Security.framework.
 
+// protectfs: plain Foundation: values in memory, no files.
+public import Foundation
+
 /// A result code; 0 is success.
 public typealias OSStatus = Int32
 
@@ -61,6 +64,8 @@ public let errSecInvalidSearchRef: OSStatus = -25305
 public let errSecNoSuchClass: OSStatus = -25306
 /// There is no default keychain.
 public let errSecNoDefaultKeychain: OSStatus = -25307
+/// A value in a dictionary is not valid. The library gives `errSecParam`.
+public let errSecInvalidValue: OSStatus = -67674
 /// The item's class is closed in the volume's current state.
 public let errSecInteractionNotAllowed: OSStatus = -25308
 /// An attribute cannot be changed.
@@ -123,6 +128,7 @@ public func SecCopyErrorMessageString(_ status: OSStatus, _ reserved: UnsafeMuta
     case errSecInvalidSearchRef: "The reference to the search is not valid."
     case errSecNoSuchClass: "There is no such kind of item."
     case errSecNoDefaultKeychain: "There is no default keychain."
+    case errSecInvalidValue: "A value is not valid."
     case errSecInteractionNotAllowed: "The item's class is closed while the volume is locked."
     case errSecReadOnlyAttr: "The attribute cannot be changed."
     case errSecWrongSecVersion: "The item is of another version."

@@ -19,6 +19,11 @@ package struct Argon2Parameters: Equatable, Sendable {
     /// The least cost of a new slot: 3 passes over 64 MiB.
     package static let floor = Argon2Parameters(passes: 3, memory: 64 << 20)
 
+    /// Whether it is less than half the work of `other`. What is measured twice on one machine differs by less.
+    package func isFarBelow(_ other: Argon2Parameters) -> Bool {
+        Double(passes) * Double(memory) * 2 < Double(other.passes) * Double(other.memory)
+    }
+
     /// Whether a slot with these parameters may be tried here: 1–16 passes, 8 MiB to `largestMemory`.
     package func isAcceptable(largestMemory: UInt64 = PasswordHash.largestMemory()) -> Bool {
         (1...16).contains(passes) && memory >= 8 << 20 && memory <= largestMemory && memory % 1024 == 0
@@ -69,7 +74,7 @@ package enum PasswordHash {
         min(4 << 30, AvailableMemory.bytes() / 2)
     }
 
-    /// Parameters for a new slot that take about `seconds` on this machine. They are never below the minimum and never use more
+    /// Parameters for a new slot that take about `seconds` of a processor of this machine. They are never below the minimum and never use more
     /// memory than 1 GiB or `largestMemory`.
     ///
     /// - Throws: `passwordHashMemory` if not even the minimum's memory is available.
@@ -77,10 +82,11 @@ package enum PasswordHash {
         let largest = min(largestMemory(), 1 << 30)
         guard largest >= Argon2Parameters.floor.memory else { throw .passwordHashMemory }
         let salt = InlineArray<16, UInt8>(repeating: 0)
-        let start = monotonicNanoseconds()
+        // Not the time of the clock: a busy machine would give the volume a cheap hash for good.
+        let start = threadNanoseconds()
         _ = try hash(
             salt.span, salt: salt.span, parameters: Argon2Parameters(passes: 1, memory: 64 << 20))
-        let elapsed = max(monotonicNanoseconds() - start, 1_000_000)
+        let elapsed = max(threadNanoseconds() &- start, 1_000_000)
         // Passes over 64 MiB that the time allows. More memory comes first, at three passes.
         let units = seconds * 1_000_000_000 / Double(elapsed)
         let wanted = UInt64(min(max(units / 3, 1), 64)) * (64 << 20)

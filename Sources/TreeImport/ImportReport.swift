@@ -19,6 +19,8 @@ package final class ImportReport {
 
     /// The line on a terminal that says how far the import is.
     package let progress = Progress()
+    /// The failures that `--replace` mends.
+    private var replaceable = 0
     /// The source as the user has named it.
     private let source: HostPath
     private let isCopying: Bool
@@ -54,6 +56,13 @@ package final class ImportReport {
     /// An object could not be copied or compared.
     func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
 
+    /// A file is in the volume already, and differs. `--replace` replaces it.
+    func failReplaceably(_ path: [EntryName]) {
+        let before = failures.count
+        fail(path, "is in the volume already, and differs; --replace replaces it")
+        replaceable += failures.count - before
+    }
+
     /// The private mount at this place has not ended.
     package func fail(_ place: HostPath, _ text: String) { remains = Finding(path: place, text: text) }
 
@@ -84,21 +93,21 @@ package final class ImportReport {
         show(kept, "not removed")
         if let remains { Output.error("\(remains.path): \(remains.text)") }
         for (what, count) in unkept.sorted(by: { $0.key < $1.key }) {
-            Output.note("protectfs: not kept: \(what) (\(count == 1 ? "1 object" : "\(count) objects"))")
+            Output.note("protectfs: not kept: \(what) (\(counted(count, "object")))")
         }
         var text = ""
         if isCopying {
-            text += "\(copied) objects copied, \(present) were there already"
+            text += "\(counted(copied, "object")) copied, \(present) \(present == 1 ? "was" : "were") there already"
             if again > 0 { text += ", \(again) copied again" }
             text += "; "
         }
-        text += "\(verified) compared and equal, \(bytes) bytes.\n"
+        text += "\(verified) compared and equal, \(counted(bytes, "byte")).\n"
         if isIncomplete {
             text += "\(incompleteness): see the messages above\(remedy).\n"
             if removed != nil { text += "Nothing was removed from \(source).\n" }
         } else if let removed {
             text += """
-                Everything in \(source) is in the volume; \(removed) objects were removed from there. Their contents can stay readable
+                Everything in \(source) is in the volume; \(counted(removed, "object was", "objects were")) removed from there. Their contents can stay readable
                 on the disk, in free space, in snapshots and in backups.
 
                 """
@@ -121,9 +130,12 @@ package final class ImportReport {
     }
 
     private var remedy: String {
-        if !failures.isEmpty || remains != nil { return ", and give the same command again" }
-        if differences.isEmpty { return "" }
         let replacing = "--replace replaces the files that differ"
+        if !failures.isEmpty || remains != nil {
+            if replaceable == failures.count, remains == nil { return ". \(replacing)" }
+            return ". Mend what they name, then give the same command again\(replaceable > 0 ? "; \(replacing)" : "")"
+        }
+        if differences.isEmpty { return "" }
         return isCopying ? ". \(replacing)" : ". Without --verify-only the command copies what is missing; \(replacing)"
     }
 

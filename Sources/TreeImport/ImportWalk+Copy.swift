@@ -89,10 +89,9 @@ extension ImportWalk {
                 return
             }
             guard replaces, present.kind != .directory else {
+                if present.kind != .directory { return report.failReplaceably(place.path) }
                 return report.fail(
-                    place.path,
-                    "is in the volume already, and differs\(present.kind == .directory ? "" : "; --replace replaces it")"
-                )
+                    place.path, "is a directory in the volume; move it to another name there, or rename the file")
             }
         }
         if let known {

@@ -272,7 +272,8 @@ package final class ImportWalk {
         if status.device != sourceDevice {
             report.skip(place.path, "is on another file system; import that one by itself")
         } else if !Self.isReadable(status) {
-            report.fail(place.path, "its own mode forbids reading it")
+            let needed = status.kind == .directory ? "u+rx" : "u+r"
+            report.fail(place.path, "its own mode forbids reading it; chmod \(needed) allows it")
         } else {
             return status
         }

@@ -14,6 +14,16 @@ extension NSNotification.Name {
         UIApplication.protectedDataDidBecomeAvailableNotification
     }
 
+    /// The older name of `UIApplication.didEnterBackgroundNotification`.
+    public static var UIApplicationDidEnterBackground: NSNotification.Name {
+        UIApplication.didEnterBackgroundNotification
+    }
+
+    /// The older name of `UIApplication.willEnterForegroundNotification`.
+    public static var UIApplicationWillEnterForeground: NSNotification.Name {
+        UIApplication.willEnterForegroundNotification
+    }
+
     /// The older name of `UIApplication.didFinishLaunchingNotification`.
     public static var UIApplicationDidFinishLaunching: NSNotification.Name {
         UIApplication.didFinishLaunchingNotification

@@ -37,6 +37,9 @@ public final class UIApplication: @unchecked Sendable {
     /// Marks the main queue.
     private static let onMainQueue = DispatchSpecificKey<Bool>()
 
+    /// What is to be finished before a lock.
+    let tasks = BackgroundTasks()
+
     /// Guards the fields below, except `isTold`.
     private let lock = NSLock()
     private var data: [ProtectedData] = []
@@ -58,6 +61,8 @@ public final class UIApplication: @unchecked Sendable {
     /// The last value of `isProtectedDataAvailable` that the program has read since it was last told of a change. The
     /// state may change between this and the beginning of the observation.
     private var answered: Bool?
+    /// Whether the program was last told that it is in the background.
+    private var wasSentAway = false
 
     /// The number of the last search for mounts, and of that whose result was taken last.
     private var (lastSearch, takenSearch): (UInt64, UInt64) = (0, 0)
@@ -200,9 +205,13 @@ public final class UIApplication: @unchecked Sendable {
         observations = observations.filter { place, _ in data.contains { $0.mountPoint == place } }
     }
 
-    /// Begins to observe if `name` is that of a notification about protected data.
+    /// Whether a lock was announced, and no unlock has followed.
+    var isInBackground: Bool { lock.withLock { wasSentAway } }
+
+    /// Begins to observe if `name` is that of a notification about protected data, or about the foreground.
     func begin(for name: Notification.Name?) {
-        if name == Self.willBecomeUnavailable || name == Self.didBecomeAvailable { begin() }
+        let known = [Self.willBecomeUnavailable, Self.didBecomeAvailable] + LifecycleName.all
+        if let name, known.contains(name) { begin() }
     }
 
     /// Begins to observe, or observes other mounts if the program has named one since, or the user's have changed.
@@ -257,15 +266,18 @@ public final class UIApplication: @unchecked Sendable {
         switch event {
         case .willLock(let announcement):
             tellUnavailable()
-            announcement.done()
-        case .disconnected: tellUnavailable()
+            tasks.afterAll { announcement.done() }
+        case .disconnected:
+            tellUnavailable()
+            tasks.expire()
         case .unlocked, .firstUnlock: if areOthersAvailable(than: data) { tellAvailable() }
         case .connected(let state):
             // The first state is reported only if it differs from the last value that the program has read.
             let answer = lock.withLock { answered }
             if state != .unlocked, answer == true { tellUnavailable() }
             if state == .unlocked, isTold || answer == false, areOthersAvailable(than: data) { tellAvailable() }
-        case .locked, .sweeping, .willUnlock: break
+        case .locked, .sweeping: tasks.expire()
+        case .willUnlock: break
         }
     }
 
@@ -291,15 +303,23 @@ public final class UIApplication: @unchecked Sendable {
     private func tellUnavailable() {
         guard !isTold else { return }
         isTold = true
-        lock.withLock { answered = nil }
+        lock.withLock { (answered, wasSentAway) = (nil, true) }
+        tellDelegate { $0.applicationWillResignActive(self) }
+        NotificationCenter.default.post(name: LifecycleName.willResignActive, object: self)
+        tellDelegate { $0.applicationDidEnterBackground(self) }
+        NotificationCenter.default.post(name: LifecycleName.didEnterBackground, object: self)
         tellDelegate { $0.applicationProtectedDataWillBecomeUnavailable(self) }
         NotificationCenter.default.post(name: Self.willBecomeUnavailable, object: self)
     }
 
     private func tellAvailable() {
         isTold = false
-        lock.withLock { answered = nil }
+        lock.withLock { (answered, wasSentAway) = (nil, false) }
         tellDelegate { $0.applicationProtectedDataDidBecomeAvailable(self) }
         NotificationCenter.default.post(name: Self.didBecomeAvailable, object: self)
+        tellDelegate { $0.applicationWillEnterForeground(self) }
+        NotificationCenter.default.post(name: LifecycleName.willEnterForeground, object: self)
+        tellDelegate { $0.applicationDidBecomeActive(self) }
+        NotificationCenter.default.post(name: LifecycleName.didBecomeActive, object: self)
     }
 }

@@ -21,6 +21,14 @@
     func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication)
     /// Files of every class can be opened again.
     func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication)
+    /// A lock is about to begin.
+    func applicationWillResignActive(_ application: UIApplication)
+    /// A lock is about to begin. Called before `applicationProtectedDataWillBecomeUnavailable`.
+    func applicationDidEnterBackground(_ application: UIApplication)
+    /// The volume was unlocked. Called after `applicationProtectedDataDidBecomeAvailable`.
+    func applicationWillEnterForeground(_ application: UIApplication)
+    /// The application is in the foreground again.
+    func applicationDidBecomeActive(_ application: UIApplication)
 }
 
 extension UIApplicationDelegate {
@@ -42,4 +50,12 @@ extension UIApplicationDelegate {
     public func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication) {}
     /// Does nothing.
     public func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication) {}
+    /// Does nothing.
+    public func applicationWillResignActive(_ application: UIApplication) {}
+    /// Does nothing.
+    public func applicationDidEnterBackground(_ application: UIApplication) {}
+    /// Does nothing.
+    public func applicationWillEnterForeground(_ application: UIApplication) {}
+    /// Does nothing.
+    public func applicationDidBecomeActive(_ application: UIApplication) {}
 }

@@ -124,10 +124,17 @@ package enum UnfinishedName {
 
 /// Lengths of names, in bytes.
 package enum NameLimits {
+    /// The longest name whose encoding is itself the backing name, in a store with names of at most `length` bytes.
+    package static func longestDirect(inStoreWith length: Int) -> Int {
+        min(max(length * 3 / 4 - ivLength, 0), longestDirect)
+    }
+
     /// The longest name of a directory entry.
     package static let longest = 255
-    /// The longest name whose encoding is itself the backing name.
+    /// The longest name whose encoding is itself the backing name, if the store takes names of 255 bytes.
     package static let longestDirect = 175
+    /// The longest name that is never long: a store without room for its encoding cannot hold it.
+    package static let longestNeverLong = 91
     /// Bytes of the IV at the beginning of an encoding.
     package static let ivLength = 16
     /// Characters of the encoding of a one-byte name.

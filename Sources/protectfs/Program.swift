@@ -14,6 +14,7 @@ enum Program {
         try? ProcessHardening.apply()
         ProcessHardening.setName("protectfs")
         umask(0o077)
+        SystemPaths.moveFormerData()
         let words = rawArguments()
         let code = run(words.dropFirst())
         // A signal that came at a prompt ends the process now, when everything is cleaned up and the terminal echoes.

@@ -48,7 +48,7 @@ import VolumeFormat
         try content.put([1, 2, 3], at: 0)
         try content.settle()
         let changes = store.records.filter { $0.call.changes }.map(\.call)
-        #expect(changes == [.createFile, .truncate, .truncate, .write])
+        #expect(changes == [.createFile, .truncate, .write])
         #expect(keys.openEpochs.withLock { $0.count } == 1)
     }
 

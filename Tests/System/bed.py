@@ -12,10 +12,12 @@ import tempfile
 import time
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RELEASE, MIRROR = "bookworm", "http://deb.debian.org/debian"
+MIRROR = "http://deb.debian.org/debian"
 # What the package depends on is there, so that it can be installed without a network.
-PACKAGES = ("systemd,systemd-sysv,dbus,libpam-systemd,polkitd,fuse3,attr,procps,libfuse3-3,libsodium23,libzxcvbn0,libssl3,"
-            "libstdc++6,openssh-server,openssh-client,libpam-mount,pamtester")
+PACKAGES = ("systemd,systemd-sysv,dbus,libpam-systemd,polkitd,fuse3,attr,procps,libsodium23,libzxcvbn0,libstdc++6,"
+            "openssh-server,openssh-client,libpam-mount,pamtester")
+# The last two are for a package that mount-scripts/release --draft has made on this release.
+OF_RELEASE = {"bookworm": ",libssl3,libfuse3-3,libipsec-mb1", "trixie": ",libssl3t64,libfuse3-4,libipsec-mb2"}
 BOOT_TIME = 120
 
 
@@ -35,13 +37,14 @@ def capable():
             raise CannotRun(f"{device} is missing")
 
 
-def base_system():
-    """The directory of the system that all beds share; it is made if it is not there."""
+def base_system(release):
+    """The directory of a release's system that all beds of it share; it is made if it is not there."""
     place = os.path.join(REPOSITORY, ".build", "system")
-    base, making = os.path.join(place, RELEASE), os.path.join(place, "making")
-    extra = ",libipsec-mb1" if os.uname().machine == "x86_64" else ""
+    base, making = os.path.join(place, release), os.path.join(place, "making")
     made = os.path.join(base, "made-with")
-    words = PACKAGES + extra
+    words = PACKAGES + OF_RELEASE[release]
+    if os.uname().machine != "x86_64":
+        words = words.rpartition(",libipsec-mb")[0]
     if os.path.exists(made):
         with open(made, encoding="ascii") as file:
             if file.read() == words:
@@ -49,7 +52,7 @@ def base_system():
     for old in (base, making):
         shutil.rmtree(old, ignore_errors=True)
     os.makedirs(place, exist_ok=True)
-    done = subprocess.run(["debootstrap", "--variant=minbase", "--include=" + words, RELEASE, making, MIRROR],
+    done = subprocess.run(["debootstrap", "--variant=minbase", "--include=" + words, release, making, MIRROR],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     if done.returncode != 0:
         shutil.rmtree(making, ignore_errors=True)
@@ -64,8 +67,8 @@ def base_system():
 class Bed:
     """A running system. Use it in a `with` statement."""
 
-    def __init__(self):
-        self.base = base_system()
+    def __init__(self, release):
+        self.base = base_system(release)
         self.place = tempfile.mkdtemp(prefix="protectfs-bed-")
         self.root = os.path.join(self.place, "root")
         self.process = None
@@ -168,3 +171,19 @@ class Bed:
             if time.monotonic() > end:
                 raise AssertionError(f"{what} did not come in {limit} s")
             time.sleep(0.2)
+
+
+def fstab(bed, *lines):
+    """Gives the system these lines of fstab, and no others."""
+    bed.write("/etc/fstab", "".join(line + "\n" for line in lines))
+    bed.run("systemctl daemon-reload")
+
+
+def daemon(bed, point):
+    """The process ID of a mount's daemon."""
+    return bed.run(f"protectfs status --json {point} | sed 's/.*\"pid\":\\([0-9]*\\).*/\\1/'")[1].strip()
+
+
+def is_gone(bed, process):
+    """Whether a process has ended."""
+    return bed.run(f"test -e /proc/{process}/exe", ok=False)[0] != 0

@@ -1,6 +1,6 @@
 """Installs the Debian package in a system of its own and uses it there, without a compiler.
 
-Usage: python3 Tests/System/run.py --package FILE [NAME…]
+Usage: python3 Tests/System/run.py --package FILE [--release trixie] [NAME…]
 NAME is a part of a test's name. The last line is "N passed, N failed, N skipped". Where no container can be started, all tests are
 skipped, and the reason is printed.
 """
@@ -12,12 +12,13 @@ import sys
 import traceback
 
 import tests
-from bed import Bed, CannotRun, capable
+from bed import OF_RELEASE, Bed, CannotRun, capable
 
 
 def main():
     parser = argparse.ArgumentParser(description="Tests the Debian package in a system of its own.")
     parser.add_argument("--package", required=True, help="the .deb, as mount-scripts/release makes it")
+    parser.add_argument("--release", choices=OF_RELEASE, default="bookworm", help="the release of Debian of the system (default: %(default)s)")
     parser.add_argument("names", nargs="*", help="parts of the names of the tests to run")
     arguments = parser.parse_args()
     # In the order of the file: the package is installed first and purged last.
@@ -28,7 +29,7 @@ def main():
     passed, failed, reason = 0, 0, None
     try:
         capable()
-        with Bed() as bed:
+        with Bed(arguments.release) as bed:
             shutil.copy(arguments.package, os.path.join(bed.root, "root", "protectfs.deb"))
             for function in wanted:
                 try:

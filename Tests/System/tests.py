@@ -3,7 +3,10 @@
 import time
 
 import credentials
+import documents
 import laptop
+import removal
+from bed import daemon, fstab, is_gone
 from sleeping import can_sleep, suspend
 from terminal import log_in
 
@@ -28,9 +31,12 @@ def test_install(bed):
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login", "/usr/libexec/protectfs-tpm2",
                  "/usr/lib/systemd/user/protectfs-agent.service", "/usr/lib/systemd/user/protectfs-mounts.service",
                  "/lib/systemd/system/protectfs-lock.service", "/etc/modprobe.d/protectfs.conf",
-                 "/usr/share/zsh/vendor-completions/_protectfs", "/usr/share/SiriKali/backends/protectfs.json",
+                 "/usr/share/zsh/vendor-completions/_protectfs", "/usr/share/fish/vendor_completions.d/protectfs.fish",
+                 "/usr/share/doc/protectfs/docs/use/restore.md", "/usr/share/SiriKali/backends/protectfs.json",
                  "/usr/bin/protectfs-tray", "/usr/share/nautilus-python/extensions/protectfs_nautilus.py"):
         assert path in said, path
+    for path in set(bed.run("zcat /usr/share/man/man1/protectfs.1.gz | grep -o '[^ ]*docs/[^ ]*[.]md'")[1].replace("\\", "").split()):
+        assert path in said, f"the manual names {path}"
     # The tray starts only for those who want it.
     assert not [path for path in said if "autostart" in path]
     assert bed.run("ldd /usr/bin/protectfs | grep -i swift", ok=False)[0] != 0, "Swift's libraries are loaded"
@@ -44,20 +50,6 @@ def test_install(bed):
     bed.write(HOME + "/passphrase", PASSPHRASE + "\n")
     bed.run(f"chown {USER}: {HOME}/passphrase")
     bed.run("mkdir -p ~/documents ~/.config/protectfs && protectfs init --passphrase-file ~/passphrase ~/.documents", USER)
-
-
-def fstab(bed, *lines):
-    bed.write("/etc/fstab", "".join(line + "\n" for line in lines))
-    bed.run("systemctl daemon-reload")
-
-
-def daemon(bed, point):
-    """The process ID of a mount's daemon."""
-    return bed.run(f"protectfs status --json {point} | sed 's/.*\"pid\":\\([0-9]*\\).*/\\1/'")[1].strip()
-
-
-def is_gone(bed, process):
-    return bed.run(f"test -e /proc/{process}/exe", ok=False)[0] != 0
 
 
 def test_automount(bed):
@@ -128,6 +120,11 @@ def test_fstab_at_boot(bed):
     said = bed.run("protectfs fsck --quick --passphrase-file /root/passphrase /srv/volume1")[1]
     assert "nothing to check" in said, said
     fstab(bed)
+
+
+def test_fstab_of_the_document(bed):
+    """The first line of docs/use/installation.md, word for word: other users are let in by its chmod, in the next mount too."""
+    documents.fstab_line(bed, USER)
 
 
 def settings(bed, options):
@@ -404,14 +401,12 @@ def test_login_by_pam_mount(bed):
     bed.write(path, before)
 
 
+def test_unit_without_program(bed):
+    """The package is removed below a running unit: a stop locks at once and ends in time, and nothing that was written is lost."""
+    settings(bed, f"--passphrase-file {HOME}/passphrase")
+    removal.below_a_unit(bed, USER, HOME)
+
+
 def test_purge(bed):
     """A purge removes what the package has brought. Volumes and the keys in homes stay, and open after a new installation."""
-    mount = "protectfs mount --passphrase-file /root/passphrase /srv/volume1 /srv/point1"
-    bed.run(f"{mount} && echo content >/srv/point1/kept && protectfs unmount /srv/point1")
-    bed.run("dpkg --purge protectfs")
-    left = bed.run("find / -xdev -name '*protectfs*' -not -path '/proc/*' 2>/dev/null", ok=False)[1].split()
-    ours = [path for path in left if not path.startswith(("/home/", "/root/", "/srv/volume", "/tmp/systemd-", "/var/tmp/systemd-", "/var/log/"))]
-    assert not ours, ours
-    bed.run("ls ~/.local/share/protectfs/*.key", USER)
-    bed.run(f"dpkg -i /root/protectfs.deb && {mount}")
-    assert bed.run("cat /srv/point1/kept && protectfs unmount /srv/point1")[1] == "content\n"
+    removal.purge(bed, USER)

@@ -118,7 +118,7 @@ package struct Option: Sendable {
         "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain, credential: .deviceKey,
         help: "read the device key from FILE, which may be a pipe; none uses no device key")
     /// The default path of a volume's device key (XDG Base Directory Specification).
-    package static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
+    package static let deviceKeyPlace = "~/.local/state/protectfs/UUID.key"
     /// The value of `--device-key` that means none.
     package static let noDeviceKey = HostPath("none")
     /// A file with the passphrase.
@@ -237,6 +237,10 @@ package struct Operand: Sendable {
     package static let volume = Operand("VOLUME", .directory)
     /// Where a volume is mounted.
     package static let mountPoint = Operand("MOUNTPOINT", .mountPoint)
+    /// The same for a command that takes the only mount without it.
+    package static let onlyMount = Operand("MOUNTPOINT", .mountPoint, .optional)
+    /// What such a command does without it.
+    package static let onlyMountDetails = "Without a mount point, it is the only volume that you have mounted."
     /// Files and directories of a mount.
     package static let paths = Operand("PATH", .path, .several)
     /// The account of a secret.

@@ -22,12 +22,12 @@ package enum DaemonConnection {
         }
         if let owner = entry.owner, owner != geteuid() {
             guard Credentials.isRoot else {
-                throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
+                throw .init(.failure, "\(path): this mount belongs to another user (\(AccountNames.user(owner)))")
             }
             // Not looked at: a file system of another user may never answer, and a process that waits for it cannot even end.
             throw .init(
                 .notMounted,
-                "\(path): cannot connect to the daemon of the mount, which belongs to user \(owner): \(reason); if it has died, remove the mount with protectfs unmount \(path.word)"
+                "\(path): cannot connect to the daemon of the mount, which belongs to \(AccountNames.user(owner)): \(reason); if it has died, remove the mount with protectfs unmount \(path.word)"
             )
         }
         if MountLookup.isDead(entry) {

@@ -25,7 +25,7 @@ package enum ErrorMessages {
         case .foreign(let path, let owner):
             .init(
                 .failure,
-                "\(path): belongs to user \(owner), who could impersonate the mount; \(way)")
+                "\(path): belongs to \(AccountNames.user(owner)), who could impersonate the mount; \(way)")
         case .open(let path):
             .init(
                 .failure,

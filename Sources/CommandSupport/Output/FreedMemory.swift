@@ -16,17 +16,10 @@ package enum FreedMemory {
 
     /// Tells each user once per boot or login, on standard error, that freed memory is not wiped.
     package static func noteOnce() {
-        let text: String
-        switch wiping() {
-        case .on: return
-        case .off: text = "this kernel does not wipe memory when it is freed"
-        case .unknown: text = "protectfs cannot tell whether this kernel wipes memory when it is freed"
-        }
+        guard wiping() != .on else { return }
         // If this cannot be recorded, the note would come at every lock. Then only the manual has it.
         guard isFirst() else { return }
-        Output.note(
-            "protectfs: note: \(text). Plaintext of locked files can stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note appears once after each boot or login."
-        )
+        Output.note("protectfs: note: freed memory can hold plaintext for a while; protectfs doctor says more")
     }
 
     private static func isFirst() -> Bool {

@@ -73,7 +73,9 @@ extension FileContent {
     @discardableResult
     package func settle() throws(VolumeError) -> LengthAndTime? {
         if let written = try flushedHeader() { return written }
-        times.putBack()
-        return nil
+        guard let time = times.putBack() else { return nil }
+        let now = snapshot
+        guard now.pageZero == .written, now.recovery.repair == .none else { return nil }
+        return geometry.backingLength(size: now.size).map { LengthAndTime(length: $0, time) }
     }
 }

@@ -39,10 +39,7 @@ extension FileContent {
         _ file: consuming NewFile, in context: ContentContext, backing: BackingFile
     ) throws(VolumeError) -> (FileContent, Status) {
         let status: Status
-        do throws(Errno) {
-            try backing.truncate(to: UInt64(PageGeometry.pageSize))
-            status = try backing.status()
-        } catch { throw .store(error) }
+        do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
         try context.epochs.changed.made(status)
         let header = file.header
         let state = FileState(

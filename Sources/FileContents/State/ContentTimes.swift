@@ -80,16 +80,20 @@ struct ContentTimes: ~Copyable, Sendable {
     }
 
     /// Restores a time that a late write has changed.
-    func putBack() {
+    /// - Returns: the backing file's time, if it was restored as it is.
+    func putBack() -> Timestamp? {
         setting.withLock { _ in
             let now = kept.withLock { $0 }
-            guard let time = now.toPutBack else { return }
+            guard let time = now.toPutBack else { return nil }
+            defer { kept.withLock { $0.putBack(time) } }
             if now.mayBeKnown, let status = try? backing.status() {
                 try? renew(showing: time, after: status.stored)
-            } else {
-                try? backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
+                return nil
             }
-            kept.withLock { $0.putBack(time) }
+            do throws(Errno) {
+                try backing.setTimes(accessed: .keep, modified: .set(time), isUnmarked: isUnmarked)
+            } catch { return nil }
+            return isUnmarked && time.nanoseconds != StoredTime.mark ? time : nil
         }
     }
 

@@ -5,7 +5,8 @@ package import BackingStore
 /// The length and stored modification time of a backing file. Every change of the content changes one of them.
 package struct LengthAndTime: Sendable, Equatable {
     var length: UInt64
-    var modified: Timestamp
+    /// The stored modification time.
+    package var modified: Timestamp
 
     /// Whether the time has no mark (`StoredTime`).
     package var isUnmarked: Bool { modified.nanoseconds != StoredTime.mark }

@@ -39,4 +39,10 @@ extension FileProtection {
         guard let first else { throw refusal }
         if first { Warning.write("FileProtection: \(refusal.description)") }
     }
+
+    /// Warns of a path that gets no protection, once, unless the policy is to ignore it.
+    static func warn(of path: String) {
+        let isFirst = box.lock.withLock { box.policy != .ignore && box.warned.insert(path).inserted }
+        if isFirst { Warning.write("FileProtection: \(FileProtectionError.notProtected(path).description)") }
+    }
 }

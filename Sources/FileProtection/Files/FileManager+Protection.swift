@@ -18,15 +18,16 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     /// Makes a file manager that can have its own delegate.
     public override init() { super.init() }
 
-    /// Foundation's attributes, and `.protectionKey` if the item has a class. For a directory this is the default for
-    /// new entries. It is missing if the permissions do not let this user read the item.
+    /// Foundation's attributes, and `.protectionKey` if the item has a class: its name, which casts to `String` and
+    /// `FileProtectionType`. For a directory this is the default for new entries. It is missing if the permissions do not let this user read the item.
     ///
     /// - Throws: Foundation's errors.
     open override func attributesOfItem(atPath path: String) throws -> [FileAttributeKey: Any] {
         var attributes = try explaining { try super.attributesOfItem(atPath: path) }
         guard attributes[.type] as? FileAttributeType != .typeSymbolicLink else { return attributes }
         do throws(ProtectionSystemError) {
-            attributes[.protectionKey] = try ProtectionAttribute.get(path)
+            // As on an iPhone, it casts to String, too.
+            attributes[.protectionKey] = try ProtectionAttribute.get(path)?._bridgeToObjectiveC()
         } catch {
             // The class is an extended attribute, which needs read permission. Foundation's other attributes do not.
             guard error.code == EACCES else { throw CocoaError.of(error.code, .read, path) }
@@ -119,15 +120,16 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     /// Copies a file or a tree. Every copy has the class of its source. Asks the delegate as Foundation does.
     ///
     /// - Throws: `CocoaError` 257 if a source is locked, 513 if its class is closed for new files, and 516 if the
-    ///   target exists. `FileProtectionError.notProtected` if the target is outside a protected mount and the policy
-    ///   requires one.
+    ///   target exists. `FileProtectionError.notProtected` if the target is outside a protected mount, the class of a
+    ///   file was chosen, and the policy requires a mount. A class that a directory gave is lost with a warning.
     open override func copyItem(atPath source: String, toPath target: String) throws {
-        guard ProtectedMount.holdingEntry(source) != nil,
-            try ProtectedFileManager.protectsCopy(of: source, at: target)
-        else {
+        guard ProtectedMount.holdingEntry(source) != nil else {
             return try super.copyItem(atPath: source, toPath: target)
         }
-        try ProtectedCopy.copy(source, to: target, asking: self)
+        if try ProtectedFileManager.protectsCopy(of: source, at: target) {
+            return try ProtectedCopy.copy(source, to: target, asking: self)
+        }
+        do { try super.copyItem(atPath: source, toPath: target) } catch { throw error.ofReading(source) }
     }
 
     /// Copies a file or a tree. See `copyItem(atPath:toPath:)`.
@@ -158,7 +160,9 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
             if try ProtectedFileManager.protectsCopy(of: source, at: target) {
                 try ProtectedCopy.copy(source, to: target, asking: nil)
             } else {
-                try Foundation.FileManager().copyItem(atPath: source, toPath: target)
+                do { try Foundation.FileManager().copyItem(atPath: source, toPath: target) } catch {
+                    throw error.ofReading(source)
+                }
             }
             try Foundation.FileManager().removeItem(atPath: source)
         } catch {
@@ -175,11 +179,12 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         try moveItem(atPath: source.path, toPath: target.path)
     }
 
-    /// The standard directories: in the user's domain that of the program's `ProtectedContainer` if it uses one.
+    /// The standard directories: in the user's domain that of the program's `ProtectedContainer` if it uses one, else of
+    /// Application Support and Caches the program's own.
     open override func urls(
         for directory: FileManager.SearchPathDirectory, in domainMask: FileManager.SearchPathDomainMask
     ) -> [URL] {
-        guard domainMask.contains(.userDomainMask), let place = ProtectedContainer.current?.place(of: directory) else {
+        guard domainMask.contains(.userDomainMask), let place = OwnDirectory.place(of: directory) else {
             return super.urls(for: directory, in: domainMask)
         }
         let others = domainMask.subtracting(.userDomainMask)
@@ -212,12 +217,10 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         return false
     }
 
-    /// The same for a copy of a protected entry. A link needs no protection, because only its text is copied.
-    private static func protectsCopy(of source: String, at target: String) throws(FileProtectionError) -> Bool {
+    /// The same for a copy of a protected entry.
+    private static func protectsCopy(of source: String, at target: String) throws -> Bool {
         if ProtectedMount.holdingEntry(target) != nil { return true }
-        var status = stat()
-        let isLink = unsafe lstat(source, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
-        if !isLink { try FileProtection.refuseOrGoOn(target) }
+        try Leaving.ask(source, to: target)
         return false
     }
 
@@ -256,6 +259,14 @@ extension ProtectedFileManager {
         defer { unsafe chmod(item, mode) }
         try ProtectionAttribute.set(type, item)
         return true
+    }
+}
+
+extension Error {
+    /// The error of a copy. Foundation says that nothing could be written, also if the source is locked.
+    fileprivate func ofReading(_ source: String) -> any Error {
+        let isLocked = posixCode(self) == EACCES && LockedPath.type(source, .read) != nil
+        return isLocked ? CocoaError.of(EACCES, .read, source) : self
     }
 }
 

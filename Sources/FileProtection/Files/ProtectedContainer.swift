@@ -43,7 +43,7 @@ public struct ProtectedContainer: Sendable, Equatable {
         let place = URL(fileURLWithPath: home.path, isDirectory: true)
         let container = ProtectedContainer(url: place, wasProtected: isProtected)
         for place in [container.url, container.temporaryDirectory] + made.compactMap({ container.place(of: $0) }) {
-            try container.make(place, attributes)
+            try OwnDirectory.make(place, attributes)
         }
         box.lock.withLock { box.container = container }
         return container
@@ -68,14 +68,5 @@ public struct ProtectedContainer: Sendable, Equatable {
             .picturesDirectory: "Pictures", .sharedPublicDirectory: "Public",
         ]
         return names[directory].map { url.appendingPathComponent($0, isDirectory: true) }
-    }
-
-    /// Makes a directory that only the user can enter, unless it exists.
-    func make(_ place: URL, _ attributes: [FileAttributeKey: Any] = [:]) throws {
-        var attributes = attributes
-        // A directory that exists keeps its mode.
-        if !ProtectedFileManager.default.fileExists(atPath: place.path) { attributes[.posixPermissions] = 0o700 }
-        try ProtectedFileManager.default.createDirectory(
-            at: place, withIntermediateDirectories: true, attributes: attributes)
     }
 }

@@ -2,9 +2,41 @@
 
 import PlainFoundation
 
+/// The directories of this program alone.
+///
+/// Foundation on Linux gives all programs of a user one Application Support and one directory of caches. Code that was written
+/// for an iPhone clears both, because there nothing of other programs is in them.
+enum OwnDirectory {
+    /// The name of the program's file. The first argument would be for the caller to choose.
+    private static let name: String = {
+        let name = (try? Foundation.FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        let last = (name as NSString).lastPathComponent
+        // The kernel says so of a file that was replaced while it runs.
+        return last.hasSuffix(" (deleted)") ? String(last.dropLast(10)) : last
+    }()
+
+    /// The place of a standard directory of the user; nil if it is Foundation's.
+    static func place(of directory: FileManager.SearchPathDirectory) -> URL? {
+        if let container = ProtectedContainer.current { return container.place(of: directory) }
+        guard [.applicationSupportDirectory, .cachesDirectory].contains(directory), !name.isEmpty,
+            let shared = Plain.searchPaths(directory, .userDomainMask, true).first
+        else { return nil }
+        return URL(fileURLWithPath: shared, isDirectory: true).appendingPathComponent(name, isDirectory: true)
+    }
+
+    /// Makes a directory that only the user can enter, unless it exists.
+    static func make(_ place: URL, _ attributes: [FileAttributeKey: Any] = [:]) throws {
+        var attributes = attributes
+        // A directory that exists keeps its mode.
+        if !ProtectedFileManager.default.fileExists(atPath: place.path) { attributes[.posixPermissions] = 0o700 }
+        try ProtectedFileManager.default.createDirectory(
+            at: place, withIntermediateDirectories: true, attributes: attributes)
+    }
+}
+
 extension Foundation.FileManager {
     /// The URL of a common directory (`FileManager.url(for:in:appropriateFor:create:)`): that of the program's container
-    /// if it uses one, else Foundation's.
+    /// if it uses one, else of Application Support and Caches the program's own, else Foundation's.
     ///
     /// For `.itemReplacementDirectory` in `.userDomainMask` this is a new, empty directory that only this user can
     /// enter, on the file system of `reference`, whatever `create` says. On a protected mount its default is the class
@@ -17,13 +49,29 @@ extension Foundation.FileManager {
         create shouldCreate: Bool
     ) throws -> URL {
         if directory == .itemReplacementDirectory { return try ItemReplacement.directory(for: reference, in: domain) }
-        guard domain == .userDomainMask, let container = ProtectedContainer.current,
-            let place = container.place(of: directory)
-        else {
+        guard domain == .userDomainMask, let place = OwnDirectory.place(of: directory) else {
             return try Plain.url(self, for: directory, in: domain, appropriateFor: reference, create: shouldCreate)
         }
-        if shouldCreate { try container.make(place) }
+        if shouldCreate { try OwnDirectory.make(place) }
         return place
+    }
+}
+
+extension Foundation.FileManager {
+    /// The directory that the programs of a group share (`containerURL(forSecurityApplicationGroupIdentifier:)`): beside the
+    /// program's container if it uses one, else in the user's Application Support. It is made if it is missing. Nothing checks
+    /// that a program belongs to the group.
+    ///
+    /// - Returns: nil if the name cannot be that of a directory, or if it cannot be made.
+    public func containerURL(forSecurityApplicationGroupIdentifier identifier: String) -> URL? {
+        guard !identifier.isEmpty, !identifier.hasPrefix("."), !identifier.contains("/"), !identifier.contains("\0"),
+            let parent = ProtectedContainer.current?.url.deletingLastPathComponent()
+                ?? Plain.searchPaths(.applicationSupportDirectory, .userDomainMask, true).first.map({
+                    URL(fileURLWithPath: $0, isDirectory: true)
+                })
+        else { return nil }
+        let place = parent.appendingPathComponent(identifier, isDirectory: true)
+        return (try? OwnDirectory.make(place)) == nil ? nil : place
     }
 }
 
@@ -36,11 +84,11 @@ public func NSTemporaryDirectory() -> String {
     ProtectedContainer.current.map { $0.temporaryDirectory.path + "/" } ?? Plain.temporaryDirectory()
 }
 
-/// The paths of a standard directory: those of the program's container if it uses one, else Foundation's answer.
+/// The paths of a standard directory, as `FileManager.urls(for:in:)` has them.
 public func NSSearchPathForDirectoriesInDomains(
     _ directory: FileManager.SearchPathDirectory, _ domain: FileManager.SearchPathDomainMask, _ expandTilde: Bool
 ) -> [String] {
-    guard domain.contains(.userDomainMask), ProtectedContainer.current?.place(of: directory) != nil else {
+    guard domain.contains(.userDomainMask), OwnDirectory.place(of: directory) != nil else {
         return Plain.searchPaths(directory, domain, expandTilde)
     }
     return ProtectedFileManager.default.urls(for: directory, in: domain).map(\.path)

@@ -1,8 +1,9 @@
-// Resource values that Foundation on Linux drops in silence or lacks: the mark for backups, two capacities, and whether a
-// link is there.
+// Resource values that Foundation on Linux drops in silence, miscounts or lacks: the mark for backups, allocated sizes, two
+// capacities, and whether a link is there.
 
 import CLibrary
 import CLinuxShim
+import HostSystem
 
 extension URLResourceKey {
     /// The key for the room in bytes that a program may fill with what its user asked for. Its value is an `Int64`.
@@ -49,6 +50,19 @@ enum AvailableCapacity {
         guard unsafe statvfs(path, &status) == 0 else { return nil }
         let (bytes, overflows) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
         return overflows ? Int64.max : Int64(clamping: bytes)
+    }
+}
+
+/// What a file takes on the disk. Foundation on Linux multiplies its blocks by the wrong size, so caches seem many times too
+/// large.
+enum AllocatedSize {
+    static func of(_ path: String) throws -> Int {
+        do throws(SystemError) {
+            // stat(2) counts blocks of 512 bytes.
+            return try Int(FileStatus.read(HostPath(path)).st_blocks) &* 512
+        } catch {
+            throw CocoaError.of(error.code, .read, path)
+        }
     }
 }
 

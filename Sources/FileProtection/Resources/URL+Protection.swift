@@ -5,102 +5,103 @@ import PlainFoundation
 extension URLResourceKey {
     /// The key for the class of a file. Its value is a `URLFileProtection`.
     public static let fileProtectionKey = URLResourceKey(rawValue: "NSURLFileProtectionKey")
+    /// The key for whether an item's file system has protection classes. Its value is a `Bool`.
+    public static let volumeSupportsFileProtectionKey = URLResourceKey(rawValue: "NSURLVolumeSupportsFileProtectionKey")
 }
 
-/// The `URLResourceValues` of programs that import this library.
-public typealias URLResourceValues = ProtectedResourceValues
+// Foundation's `URLResourceValues` has no room for values of its own keys. Of its quarantine properties, which no file on Linux
+// has, it keeps any dictionary, and passes it on.
 
-/// Foundation's resource values and the class.
-@dynamicMemberLookup
-public struct ProtectedResourceValues {
-    /// Foundation's own resource values.
-    public var plain: Foundation.URLResourceValues
+extension Foundation.URLResourceValues {
+    private func own<Value>(_ key: URLResourceKey) -> Value? { quarantineProperties?[key.rawValue] as? Value }
+
+    fileprivate mutating func setOwn(_ value: Any?, _ key: URLResourceKey) {
+        var all = quarantineProperties ?? [:]
+        all[key.rawValue] = value
+        quarantineProperties = all.isEmpty ? nil : all
+    }
+
     /// The class. Nil if the file has none or it was not requested. When setting, nil leaves the class unchanged.
-    public var fileProtection: URLFileProtection?
+    public var fileProtection: URLFileProtection? {
+        get { own(.fileProtectionKey) }
+        set { setOwn(newValue?._bridgeToObjectiveC(), .fileProtectionKey) }
+    }
+
     /// Whether backups leave the item out: the extended attribute `user.xdg.robots.backup`, with the value `false`. Nil if
     /// it was not requested. When setting, nil leaves it unchanged.
-    public var isExcludedFromBackup: Bool?
-    /// The room in bytes for what the user asked for. Here it is the room that is free for this user.
-    public internal(set) var volumeAvailableCapacityForImportantUsage: Int64?
-    /// The room in bytes for what the user may want. Here it is the room that is free for this user.
-    public internal(set) var volumeAvailableCapacityForOpportunisticUsage: Int64?
-
-    /// Makes an empty set of values.
-    public init() { plain = Foundation.URLResourceValues() }
-
-    init(_ plain: Foundation.URLResourceValues, _ type: URLFileProtection?) {
-        self.plain = plain
-        fileProtection = type
+    public var isExcludedFromBackup: Bool? {
+        get { own(.isExcludedFromBackupKey) }
+        set { setOwn(newValue, .isExcludedFromBackupKey) }
     }
+
+    /// Whether the file system of the item has protection classes: whether the item is on a protected mount.
+    public var volumeSupportsFileProtection: Bool? { own(.volumeSupportsFileProtectionKey) }
+
+    /// The room in bytes for what the user asked for. Here it is the room that is free for this user.
+    public var volumeAvailableCapacityForImportantUsage: Int64? {
+        own(.volumeAvailableCapacityForImportantUsageKey)
+    }
+
+    /// The room in bytes for what the user may want. Here it is the room that is free for this user.
+    public var volumeAvailableCapacityForOpportunisticUsage: Int64? {
+        own(.volumeAvailableCapacityForOpportunisticUsageKey)
+    }
+
+    /// The bytes that the item takes on the disk. Foundation on Linux counts them several times.
+    public var fileAllocatedSize: Int? { own(.fileAllocatedSizeKey) }
+
+    /// The bytes that the item takes on the disk. Linux keeps no metadata of a file beside it.
+    public var totalFileAllocatedSize: Int? { own(.totalFileAllocatedSizeKey) }
 
     /// All values by their keys.
     public var allValues: [URLResourceKey: Any] {
-        var all = plain.allValues
-        all[.fileProtectionKey] = fileProtection
-        all[.isExcludedFromBackupKey] = isExcludedFromBackup
-        all[.volumeAvailableCapacityForImportantUsageKey] = volumeAvailableCapacityForImportantUsage
-        all[.volumeAvailableCapacityForOpportunisticUsageKey] = volumeAvailableCapacityForOpportunisticUsage
+        var all = Plain.all(self)
+        all[.quarantinePropertiesKey] = nil
+        for (key, value) in quarantineProperties ?? [:] { all[URLResourceKey(rawValue: key)] = value }
         return all
-    }
-
-    /// A value of Foundation's `URLResourceValues`.
-    public subscript<Value>(dynamicMember path: WritableKeyPath<Foundation.URLResourceValues, Value>) -> Value {
-        get { plain[keyPath: path] }
-        set { plain[keyPath: path] = newValue }
-    }
-
-    /// A read-only value of Foundation's `URLResourceValues`.
-    public subscript<Value>(dynamicMember path: KeyPath<Foundation.URLResourceValues, Value>) -> Value {
-        plain[keyPath: path]
     }
 }
 
-extension Foundation.URLResourceValues {
-    /// Unavailable, because Foundation's own type does not have the class. Give the keys as an array literal.
-    @available(
-        *, unavailable, message: "write the keys as an array literal, or annotate: let values: URLResourceValues"
-    )
-    public var fileProtection: URLFileProtection? { nil }
+/// The values of which Foundation on Linux has none, or wrong ones.
+private enum OwnValue {
+    static let keys: Set<URLResourceKey> = [
+        .fileProtectionKey, .isExcludedFromBackupKey, .volumeSupportsFileProtectionKey, .fileAllocatedSizeKey,
+        .totalFileAllocatedSizeKey, .volumeAvailableCapacityForImportantUsageKey,
+        .volumeAvailableCapacityForOpportunisticUsageKey,
+    ]
+
+    /// The value of one of these keys for a file; the class as its name, which casts to each of its types.
+    static func of(_ key: URLResourceKey, _ url: URL) throws -> Any? {
+        switch key {
+        case .fileProtectionKey: try url.fileProtection()?._bridgeToObjectiveC()
+        case .isExcludedFromBackupKey: try BackupExclusion.get(url.path)
+        case .volumeSupportsFileProtectionKey: ProtectedMount.holding(url.path) != nil
+        case .fileAllocatedSizeKey, .totalFileAllocatedSizeKey: try AllocatedSize.of(url.path)
+        default: AvailableCapacity.of(url.path)
+        }
+    }
 }
 
 extension URL {
-    /// The values of some keys, including the class. Swift prefers this method to Foundation's for an array literal.
+    /// The values of some keys, the class among them.
     ///
     /// - Throws: Foundation's errors.
-    public func resourceValues(forKeys keys: [URLResourceKey]) throws -> ProtectedResourceValues {
-        let own: Set<URLResourceKey> = [
-            .fileProtectionKey, .isExcludedFromBackupKey, .volumeAvailableCapacityForImportantUsageKey,
-            .volumeAvailableCapacityForOpportunisticUsageKey,
-        ]
-        let wanted = Set(keys)
-        let type = wanted.contains(.fileProtectionKey) ? try fileProtection() : nil
-        var values = ProtectedResourceValues(try Plain.values(self, wanted.subtracting(own)), type)
-        guard isFileURL else { return values }
-        if wanted.contains(.isExcludedFromBackupKey) { values.isExcludedFromBackup = try BackupExclusion.get(path) }
-        if wanted.contains(.volumeAvailableCapacityForImportantUsageKey) {
-            values.volumeAvailableCapacityForImportantUsage = AvailableCapacity.of(path)
-        }
-        if wanted.contains(.volumeAvailableCapacityForOpportunisticUsageKey) {
-            values.volumeAvailableCapacityForOpportunisticUsage = AvailableCapacity.of(path)
-        }
+    public func resourceValues(forKeys keys: Set<URLResourceKey>) throws -> URLResourceValues {
+        guard isFileURL else { return try Plain.values(self, keys) }
+        var values = try Plain.values(self, keys.subtracting(OwnValue.keys))
+        for key in keys.intersection(OwnValue.keys) { values.setOwn(try OwnValue.of(key, self), key) }
         return values
-    }
-
-    /// The values of a set of keys. Swift chooses this method only if the result's type is annotated.
-    ///
-    /// - Throws: Foundation's errors.
-    @_disfavoredOverload
-    public func resourceValues(forKeys keys: Set<URLResourceKey>) throws -> ProtectedResourceValues {
-        try resourceValues(forKeys: Array(keys))
     }
 
     /// Sets the class, where the values have one, then what else they have.
     ///
     /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
-    public mutating func setResourceValues(_ values: ProtectedResourceValues) throws {
+    public mutating func setResourceValues(_ values: URLResourceValues) throws {
         if let type = values.fileProtection { try setFileProtection(type) }
         if let isExcluded = values.isExcludedFromBackup, isFileURL { try BackupExclusion.set(isExcluded, path) }
-        try setResourceValues(values.plain)
+        var plain = values
+        plain.quarantineProperties = nil
+        try Plain.set(&self, plain)
     }
 
     func fileProtection() throws -> URLFileProtection? {
@@ -135,18 +136,14 @@ extension NSURL {
     }
 
     /// Gives one value (`NSURL.getResourceValue(_:forKey:)`); of `.fileProtectionKey` the name of the class, which casts
-    /// to `URLFileProtection`, `FileProtectionType` and `String`, or nil if the file has no class; of
-    /// `.isExcludedFromBackupKey` a truth value.
+    /// to `URLFileProtection`, `FileProtectionType` and `String`, or nil if the file has no class; of the other keys that
+    /// this library adds a number.
     ///
     /// - Throws: Foundation's errors.
     public func getResourceValue(_ value: inout AnyObject?, forKey key: URLResourceKey) throws {
         let url = self as URL
-        if key == .isExcludedFromBackupKey, url.isFileURL {
-            value = NSNumber(value: try BackupExclusion.get(url.path))
-            return
-        }
-        guard key == .fileProtectionKey else { return try Plain.get(self, &value, key) }
-        value = try url.fileProtection()?._bridgeToObjectiveC()
+        guard url.isFileURL, OwnValue.keys.contains(key) else { return try Plain.get(self, &value, key) }
+        value = try OwnValue.of(key, url).map { $0 as AnyObject }
     }
 
     /// Sets the class and the mark for backups, where the values have them, then the others.
@@ -162,15 +159,14 @@ extension NSURL {
         if !rest.isEmpty { try Plain.set(self, rest) }
     }
 
-    /// The values of some keys, the class and the mark for backups among them.
+    /// The values of some keys, those that this library adds among them.
+    ///
+    /// - Throws: Foundation's errors.
     public func resourceValues(forKeys keys: [URLResourceKey]) throws -> [URLResourceKey: Any] {
         let url = self as URL
-        let own: [URLResourceKey] = [.fileProtectionKey] + (url.isFileURL ? [.isExcludedFromBackupKey] : [])
-        var values = try Plain.values(self, keys.filter { !own.contains($0) })
-        if keys.contains(.fileProtectionKey) { values[.fileProtectionKey] = try url.fileProtection() }
-        if url.isFileURL, keys.contains(.isExcludedFromBackupKey) {
-            values[.isExcludedFromBackupKey] = try BackupExclusion.get(url.path)
-        }
+        guard url.isFileURL else { return try Plain.values(self, keys) }
+        var values = try Plain.values(self, keys.filter { !OwnValue.keys.contains($0) })
+        for key in keys where OwnValue.keys.contains(key) { values[key] = try OwnValue.of(key, url) }
         return values
     }
 }

@@ -38,6 +38,8 @@ package enum DecodedName: Sendable {
 /// Encrypts and verifies names with the keys that come from M. Stateless; usable in every lock state.
 package struct NameCipher: Sendable {
     let keys: MetadataKeys
+    /// The longest name whose encoding is the backing name, in this store.
+    var longestDirect = NameLimits.longestDirect
 
     /// Whether an entry can have this decrypted name.
     static func isValid(_ name: Span<UInt8>) -> Bool {
@@ -57,7 +59,11 @@ package struct NameCipher: Sendable {
     // MARK: entries
 
     /// The backing name of `name` in the directory `directory`.
-    func encode(_ name: Span<UInt8>, in directory: ObjectID) throws(VolumeError) -> EncodedName {
+    ///
+    /// - Parameter isLong: gives the form that the name has in a store with shorter names.
+    func encode(
+        _ name: Span<UInt8>, in directory: ObjectID, isLong: Bool = false
+    ) throws(VolumeError) -> EncodedName {
         guard name.count <= NameLimits.longest else { throw .nameTooLong }
         guard Self.isValid(name) else { throw .invalid }
         var text = EncodedText(repeating: 0)
@@ -65,10 +71,11 @@ package struct NameCipher: Sendable {
         let length = seal(
             name, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher, into: &room, at: 0)
         let encoded = text.span.extracting(0..<length)
-        guard name.count > NameLimits.longestDirect else {
+        guard isLong || name.count > longestDirect else {
             guard let entry = EntryName(encoded) else { throw .nameTooLong }
             return EncodedName(entry: entry, companion: nil)
         }
+        guard name.count > NameLimits.longestNeverLong else { throw .nameTooLong }
         let encoding = encoded.copiedBytes()
         let long = longName(of: encoding, in: directory)
         let companion = EncodedName.Companion(

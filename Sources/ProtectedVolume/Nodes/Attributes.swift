@@ -59,6 +59,14 @@ package struct Attributes: Sendable, Hashable {
     }
 }
 
+/// A known object whose name was changed or removed.
+package struct ChangedName: Sendable {
+    /// The object.
+    package let node: Node
+    /// A file's attributes from just before the change.
+    package let attributes: Attributes?
+}
+
 /// The changes of one `setattr`; nil and `.keep` change nothing.
 package struct AttributeChange: Sendable {
     /// Permission bits.

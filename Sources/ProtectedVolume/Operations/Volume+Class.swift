@@ -280,7 +280,7 @@ extension Volume {
         let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
         guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
         for relative in sources + derived where strongest != .complete {
-            guard let encoded = try? names.encode(relative, in: id) else { continue }
+            guard let encoded = try? encode(relative.span, in: parent, id, directory) else { continue }
             if let found = relativeClass(encoded.entry, directory), found.isStronger(than: strongest) {
                 strongest = found
             }

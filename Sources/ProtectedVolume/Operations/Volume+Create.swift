@@ -275,7 +275,8 @@ extension Volume {
         try requireWritable()
         let id = try idForCreating(in: parent)
         rememberFamily(name, in: parent)
-        return (try directory(parent), try encode(name, in: parent, id))
+        let directory = try directory(parent)
+        return (directory, try encode(name, in: parent, id, directory))
     }
 
     // MARK: keys of new files

@@ -62,7 +62,7 @@ extension Volume {
         guard let id = try directoryID(parent) else {
             return try locateUnverified(name.copiedBytes(), in: parent, directory)
         }
-        let encoded = try encode(name, in: parent, id)
+        let encoded = try encode(name, in: parent, id, directory)
         let status = try status(of: encoded.entry, in: directory)
         // Another program may have put the directory there anew. A second time it is not compared.
         if status == nil, try renewRecord(of: parent, always: false) { return try locate(name, in: parent, directory) }
@@ -77,15 +77,27 @@ extension Volume {
     }
 
     /// The backing name of `name` in `parent`, which has the ID `id`.
-    func encode(_ name: Span<UInt8>, in parent: Node, _ id: ObjectID) throws(VolumeError) -> EncodedName {
+    func encode(
+        _ name: Span<UInt8>, in parent: Node, _ id: ObjectID, _ directory: BackingDirectory
+    ) throws(VolumeError) -> EncodedName {
         if let entry = parent.directory?.contents.withLock({ $0.lastName.entry(for: name, in: id) }) {
             return EncodedName(entry: entry, companion: nil)
         }
         let encoded = try names.encode(name, in: id)
         if encoded.companion == nil {
+            if let other = try formOfOtherStore(name, id, encoded.entry, in: directory) { return other }
             parent.directory?.contents.withLock { $0.lastName = LastName(name, in: id, encoded.entry) ?? $0.lastName }
         }
         return encoded
+    }
+
+    /// The entry of a name that a store with shorter names has kept as a long one. Nil if there is none, or `entry` exists.
+    func formOfOtherStore(
+        _ name: Span<UInt8>, _ id: ObjectID, _ entry: EntryName, in directory: BackingDirectory
+    ) throws(VolumeError) -> EncodedName? {
+        guard name.count > NameLimits.longestNeverLong, try status(of: entry, in: directory) == nil else { return nil }
+        let other = try names.encode(name, in: id, isLong: true)
+        return try status(of: other.entry, in: directory) == nil ? nil : other
     }
 
     /// The same as `locate` for an array.
@@ -195,8 +207,14 @@ extension Volume {
             throw error
         }
         if let id, names.longName(of: encoding, in: id) != Array(entry.bytes) { return nil }
-        guard let name = names.decode(encoding, in: id), name.count > NameLimits.longestDirect else { return nil }
-        return name
+        guard let name = names.decode(encoding, in: id), name.count > NameLimits.longestNeverLong else { return nil }
+        guard name.count <= names.longestDirect, let direct = EntryName(encoding) else { return name }
+        // The entry that is found under this name is not this one.
+        do throws(Errno) { _ = try directory.status(of: direct) } catch {
+            guard error == .ENOENT else { throw error }
+            return name
+        }
+        return nil
     }
 
     // MARK: listing
@@ -357,7 +375,7 @@ extension Volume {
 
     /// `unlink`, for an array.
     @discardableResult
-    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
+    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> ChangedName? {
         try unlink(name.span, in: parent)
     }
 
@@ -366,7 +384,7 @@ extension Volume {
     package func rename(
         _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode,
         caller: Caller? = nil
-    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
+    ) throws(VolumeError) -> (moved: ChangedName?, target: ChangedName?) {
         try rename(name.span, in: parent, to: newName.span, in: newParent, mode: mode, caller: caller)
     }
 }

@@ -101,7 +101,8 @@ extension Volume {
         result.blocks = holding(result.blocks)
         result.blocksFree = holding(result.blocksFree - min(result.blocksFree, beside))
         result.blocksAvailable = holding(result.blocksAvailable - min(result.blocksAvailable, beside))
-        result.nameLength = UInt64(NameLimits.longest)
+        let holdsLong = names.longestDirect >= NameLimits.longestNeverLong
+        result.nameLength = UInt64(holdsLong ? NameLimits.longest : names.longestDirect)
         return result
     }
 
@@ -192,8 +193,8 @@ extension Volume {
         }
     }
 
-    /// Gives a new file the set-ID bits of `mode`. Making room for its header has taken them away without privileges (write(2)), and a
-    /// header that waits would, so it is written first.
+    /// Gives a new file the set-ID bits of `mode`. Without privileges a write takes them away (write(2)), so a header that waits is
+    /// written first.
     /// - Returns: its status now.
     func giveSetID(
         _ file: BackingFile, _ content: FileContent, _ status: Status, mode: UInt32

@@ -194,6 +194,14 @@ extension Volume {
         }
     }
 
+    /// Whether the store is known to have this modification time of a file that nobody has open.
+    package func hasTime(_ node: Node, _ time: Timestamp) -> Bool {
+        node.state.withLock { state in
+            guard state.handles == 0, state.content == nil, let known = state.lastSeen else { return false }
+            return known.isUnmarked && known.modified == time
+        }
+    }
+
     /// Forgets length and time while our own change is under way; `noteLastSeen` or the last release follows.
     func forgetLastSeen(_ node: Node) {
         node.state.withLock { $0.lastSeen = nil }

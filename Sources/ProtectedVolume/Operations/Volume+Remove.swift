@@ -9,7 +9,7 @@ extension Volume {
     /// Removes a name of any object except a directory. Works in every state without a key.
     /// - Returns: the object, if its node is known.
     @discardableResult
-    package func unlink(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> Node? {
+    package func unlink(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> ChangedName? {
         try requireWritable()
         try requireChangeable(parent)
         defer { noteChange(parent) }
@@ -20,7 +20,7 @@ extension Volume {
 
     private func unlinkEntry(
         _ name: Span<UInt8>, in parent: Node, copies number: UInt64
-    ) throws(VolumeError) -> Node? {
+    ) throws(VolumeError) -> ChangedName? {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
@@ -43,7 +43,7 @@ extension Volume {
         if let node {
             nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)
         }
-        return node
+        return changed(node, status)
     }
 
     /// Removes an empty directory. A directory with nothing but reserved names that belong there counts as empty.

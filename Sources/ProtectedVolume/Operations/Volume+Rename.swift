@@ -41,13 +41,13 @@ extension Volume {
     ///
     /// A file that replaces one of a stronger class takes that class first, unless its own class was explicitly set. If
     /// the keys for that are not in memory, the rename is refused and nothing changes.
-    /// - Returns: the nodes whose names have changed, if they are known: the object that moved, and the one that was replaced or
+    /// - Returns: those whose names have changed, if they are known: the object that moved, and the one that was replaced or
     ///   exchanged.
     @discardableResult
     package func rename(
         _ name: Span<UInt8>, in parent: Node, to newName: Span<UInt8>, in newParent: Node, mode: RenameMode,
         caller: Caller? = nil
-    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
+    ) throws(VolumeError) -> (moved: ChangedName?, target: ChangedName?) {
         try requireWritable()
         return try copies.retrying { (number) throws(VolumeError) in
             try renameEntry(
@@ -58,7 +58,7 @@ extension Volume {
     private func renameEntry(
         _ name: Span<UInt8>, in parent: Node, to newName: Span<UInt8>, in newParent: Node, mode: RenameMode,
         caller: Caller?, copies number: UInt64
-    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
+    ) throws(VolumeError) -> (moved: ChangedName?, target: ChangedName?) {
         let newID = try idForCreating(in: newParent)
         defer {
             noteChange(parent)
@@ -69,7 +69,7 @@ extension Volume {
         let newDirectory = try self.directory(newParent)
         let source = try locate(name, in: parent, directory)
         guard let status = source.status else { throw .noEntry }
-        var encoded = try encode(newName, in: newParent, newID)
+        var encoded = try encode(newName, in: newParent, newID, newDirectory)
         var target = try self.status(of: encoded.entry, in: newDirectory)
         if target == nil, newName.hasText(ReservedName.undecryptablePrefix) {
             let located = try locate(newName, in: newParent, newDirectory)
@@ -93,7 +93,14 @@ extension Volume {
             // The store has given it to the daemon. Its mode is 0.
             _ = try? own(whiteout, mode: 0, isDirectory: false, caller: caller, in: directory)
         }
-        return (nodes.known(InodeKey(status)), target.flatMap { nodes.known(InodeKey($0)) })
+        return (
+            changed(nodes.known(InodeKey(status)), status), target.flatMap { changed(nodes.known(InodeKey($0)), $0) }
+        )
+    }
+
+    /// - Parameter status: from before the change.
+    func changed(_ node: Node?, _ status: Status) -> ChangedName? {
+        node.map { ChangedName(node: $0, attributes: $0.kind == .file ? attributes($0, status) : nil) }
     }
 
     private func exchange(_ move: ResolvedRename) throws(VolumeError) {

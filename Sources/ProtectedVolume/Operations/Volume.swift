@@ -121,7 +121,8 @@ package final class Volume: Sendable {
         late = LateRecords(root: reserved, states: states, keys: keys, isShared: options.isShared) {
             notices.tell(.late(number: $0, $1))
         }
-        names = NameCipher(keys: keys.metadata)
+        names = NameCipher(
+            keys: keys.metadata, longestDirect: NameLimits.longestDirect(inStoreWith: directory.longestName()))
         overflow = OverflowObjects(root: reserved, keys: keys.metadata) { (id) throws(VolumeError) in
             try epochs.begin()
             try epochs.changed.cover(ChangedFiles.entry(of: id))

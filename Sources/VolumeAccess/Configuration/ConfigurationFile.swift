@@ -58,7 +58,7 @@ package struct ConfigurationFile: Sendable {
     private func problem(_ status: stat) -> String? {
         guard status.st_mode & S_IFMT == S_IFREG else { return "not a regular file" }
         guard owners.contains(status.st_uid) else {
-            return "belongs to user \(status.st_uid), and must belong to \(isSystem ? "root" : "you")"
+            return "belongs to \(AccountNames.user(status.st_uid)), and must belong to \(isSystem ? "root" : "you")"
         }
         return status.st_mode & 0o022 == 0 ? nil : "other users can write to it; run chmod go-w on it"
     }

@@ -148,16 +148,19 @@ package enum CredentialInput {
         return passphrase
     }
 
-    /// Asks twice on the terminal for a new secret.
+    /// Asks twice on the terminal for a new secret, and again if the two differ.
     package static func twice(prompt: String, option: String, what: String) throws(CommandFailure) -> SecretBytes {
         // What is typed between the two prompts is not shown either.
         let terminal: QuietTerminal
         do throws(SystemError) { terminal = try QuietTerminal.open() } catch { throw cannotAsk(error, option, what) }
-        let first = try secret(from: terminal, prompt: prompt, option: option, what: what)
-        let second = try secret(from: terminal, prompt: "Once more: ", option: option, what: what)
-        let isSame = first.withBytes { one in second.withBytes { other in constantTimeEqual(one, other) } }
-        guard isSame else { throw .init(.authentication, "the two \(what)s differ; nothing was changed") }
-        return first
+        for attempt in 1... {
+            let first = try secret(from: terminal, prompt: prompt, option: option, what: what)
+            let second = try secret(from: terminal, prompt: "Once more: ", option: option, what: what)
+            if first.withBytes({ one in second.withBytes { other in constantTimeEqual(one, other) } }) { return first }
+            guard attempt < attempts else { break }
+            Output.error("the two \(what)s differ; try again")
+        }
+        throw .init(.authentication, "the two \(what)s differ; nothing was changed")
     }
 
     /// Asks on the terminal. Without one the error names `option` and its command variant.

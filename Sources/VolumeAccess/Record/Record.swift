@@ -33,8 +33,12 @@ package enum Record {
             }
         }
 
-        fileprivate var message: String {
-            switch self {
+        fileprivate func message(_ details: [Detail]) -> String {
+            for case .reason(let reason) in details where self == .keysChanged {
+                if reason == .initialise { return "made" }
+                if reason == .erase { return "its keys were destroyed" }
+            }
+            return switch self {
             case .mounted: "mounted"
             case .unmounted: "unmounted"
             case .unlocked: "unlocked"
@@ -151,7 +155,7 @@ package enum Record {
         }
         guard isAllowed else { return }
         var fields: [(name: String, value: String)] = [
-            ("MESSAGE", "volume \(volume): \(event.message)"), ("MESSAGE_ID", event.messageID),
+            ("MESSAGE", "volume \(volume): \(event.message(details))"), ("MESSAGE_ID", event.messageID),
             ("PRIORITY", "\(event.level.rawValue)"), ("SYSLOG_IDENTIFIER", "protectfs"),
             ("PROTECTFS_EVENT", event.rawValue), ("PROTECTFS_VOLUME", "\(volume)"),
         ]

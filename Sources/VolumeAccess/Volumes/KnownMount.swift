@@ -60,6 +60,25 @@ package struct KnownMount {
     /// The command that mounts it again.
     package var command: String { "protectfs mount \(volume.word) \(mountPoint.word)" }
 
+    /// The mount at `path`; without one, the only mount of this user.
+    package static func mounted(atOrOnly path: HostPath?) throws(CommandFailure) -> MountEntry {
+        if let path { return try mounted(at: path) }
+        // One volume can be seen at several places.
+        var own: [MountEntry] = []
+        for entry in try MountLookup.knownOwn() where entry.owner == geteuid() {
+            if !own.contains(where: { $0.device == entry.device }) { own.append(entry) }
+        }
+        guard let first = own.first else {
+            guard let known = all().first else { throw .init(.notMounted, "no volume is mounted") }
+            throw .init(.notMounted, "no volume is mounted; to mount the one that was: \(known.command)")
+        }
+        guard own.count == 1 else {
+            let places = own.map(\.mountPoint.word).joined(last: "and")
+            throw .init(.usage, "several volumes are mounted, so name the mount point: \(places)")
+        }
+        return first
+    }
+
     /// The mount at a path. If nothing is mounted there, and something was, the message says how to mount it.
     package static func mounted(at path: HostPath) throws(CommandFailure) -> MountEntry {
         do throws(CommandFailure) { return try MountLookup.at(path) } catch {

@@ -36,7 +36,7 @@ package enum LocalState {
         let what = subject == "\(path)" ? "" : "\(subject): "
         return .init(
             .failure,
-            "\(path): the directory of state files and device keys, which holds what this machine knows of volumes, cannot be used: \(what)\(SystemError.reason(of: code)); make it usable, or set XDG_DATA_HOME to another place"
+            "\(path): the directory of state files and device keys, which holds what this machine knows of volumes, cannot be used: \(what)\(SystemError.reason(of: code)); make it usable, or set XDG_STATE_HOME to another place"
         )
     }
 

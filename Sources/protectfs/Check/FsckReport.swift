@@ -110,7 +110,7 @@ final class FsckReport: Sendable {
         guard let error = failure.withLock({ $0 }) else { return true }
         let done = repairs ? "\(summary.repaired) repaired, \(summary.salvaged) salvaged, " : ""
         Output.error(
-            "checked: \(summary.errors) errors, \(done)\(summary.remaining) left; standard output cannot be written: \(error.reason)"
+            "checked: \(counted(summary.errors, "error")), \(done)\(summary.remaining) left; standard output cannot be written: \(error.reason)"
         )
         return false
     }
@@ -127,7 +127,7 @@ final class FsckReport: Sendable {
 
     private func estimate(_ step: CheckProgress) -> String {
         guard let total = step.total, total.work > 0 else {
-            return "\(step.objects) objects, \(step.bytes >> 20) MiB"
+            return "\(counted(step.objects, "object")), \(step.bytes >> 20) MiB"
         }
         // Files that appear during the check can raise the counts above the totals.
         var text = "\(step.objects) of \(max(total.objects, step.objects)) objects, "
@@ -174,31 +174,34 @@ final class FsckReport: Sendable {
     private func text(_ summary: CheckSummary) -> String {
         if summary.quick == .nothing { return "" }
         var text =
-            "\(summary.directories) directories, \(summary.files) files, \(summary.symlinks) symbolic links, \(summary.others) others; "
+            "\(counted(summary.directories, "directory", "directories")), \(counted(summary.files, "file")), "
+        text +=
+            "\(counted(summary.symlinks, "symbolic link")), \(counted(summary.others, "other")); "
         text += "\(summary.bytes >> 20) MiB verified.\n"
         if summary.filesReadBefore > 0 {
-            text += "\(summary.filesReadBefore) files, \(summary.bytesReadBefore >> 20) MiB "
-            text += "were verified before the interruption.\n"
+            text += "\(counted(summary.filesReadBefore, "file")), \(summary.bytesReadBefore >> 20) MiB "
+            text += "\(summary.filesReadBefore == 1 ? "was" : "were") verified before the interruption.\n"
         }
         text +=
-            "\(summary.errors) errors, \(summary.crashes) places of crash damage, \(summary.mended) unfinished files repaired.\n"
+            "\(counted(summary.errors, "error")), \(counted(summary.crashes, "place")) of crash damage, "
+        text += "\(counted(summary.mended, "unfinished file")) repaired.\n"
         if repairs {
-            text += "\(summary.repaired) errors repaired, \(summary.salvaged) files salvaged, "
-            text += "\(summary.tidied) leftovers moved; \(summary.remaining) errors left.\n"
+            text += "\(counted(summary.repaired, "error")) repaired, \(counted(summary.salvaged, "file")) salvaged, "
+            text += "\(counted(summary.tidied, "leftover")) moved; \(counted(summary.remaining, "error")) left.\n"
         }
         if summary.unverified > 0 {
             text +=
-                "\(summary.unverified) names are not verified; they are marked. Rename files that you recognise in the mount, "
+                "\(counted(summary.unverified, "name is", "names are")) not verified, and marked. Rename files that you recognise in the mount, "
             text += "or confirm names with --repair and --accept-name, --accept-names-from or --accept-names.\n"
         }
         for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.isStronger(than: $1.key) }) {
             text +=
-                "\(count) files of class \(protectionClass.canonicalName) were not checked, because the class was closed.\n"
+                "\(counted(count, "file")) of class \(protectionClass.canonicalName) \(count == 1 ? "was" : "were") not checked, because the class was closed.\n"
         }
         if summary.newer > 0 {
             text +=
-                "\(summary.newer) objects were made by a newer version of protectfs. They are not damaged, and fsck did not change "
-            text += "them. Crash damage stays tolerated until that version has checked the volume.\n"
+                "\(counted(summary.newer, "object was", "objects were")) made by a newer version of protectfs, not damaged, and not changed "
+            text += "by fsck. Crash damage stays tolerated until that version has checked the volume.\n"
         }
         if summary.isInterrupted {
             text += "Interrupted before everything was checked. Finished repairs are complete.\n"
@@ -211,7 +214,8 @@ final class FsckReport: Sendable {
                 : "protectfs fsck --repair repairs what it can, and copies what is readable of damaged files.\n"
         }
         if let quick = summary.quick, quick == .listed || quick == .ends {
-            text += "Of \(summary.files) files \(summary.opened) were opened, and \(summary.read) read. "
+            text +=
+                "Of \(counted(summary.files, "file")) \(summary.opened) \(summary.opened == 1 ? "was" : "were") opened, and \(summary.read) read. "
             text += "The others were not being changed; protectfs fsck without --quick reads all.\n"
         }
         if summary.closedEpochs {

@@ -34,7 +34,7 @@ extension Command {
                 mounts = try MountLookup.knownOwn().filter { $0.owner == geteuid() }
             }
             var weaknesses = MachineChecks.all()
-            if arguments.operands.isEmpty { weaknesses += KnownMount.all().map(Weakness.init) }
+            if arguments.operands.isEmpty { weaknesses += Weakness.formerPlace() + KnownMount.all().map(Weakness.init) }
             for mount in mounts { weaknesses += MountChecks(mount).all() }
             if arguments.has("json") {
                 Output.line(JSONValue.array(weaknesses.map(\.json)).line)
@@ -53,7 +53,7 @@ struct Weakness {
     /// What was looked at. The raw value is the word of `doctor --json`.
     enum Check: String {
         case swap, hibernation, coreDumps, freedMemory, lockedMemory, allowOther, ioUring
-        case notMounted, daemon, store, deviceKey, loopDevice, recentFiles, thumbnails, weakDefault
+        case notMounted, daemon, store, deviceKey, passwordHash, loopDevice, recentFiles, thumbnails, weakDefault
     }
 
     let check: Check
@@ -76,6 +76,18 @@ struct Weakness {
             check: .notMounted, place: known.mountPoint,
             problem: "the volume \(known.volume) is not mounted there"
                 + (isWritable ? ", so what programs save there is not encrypted" : ""), advice: known.command)
+    }
+
+    /// Device keys where an earlier version kept them, which every command tries to move.
+    fileprivate static func formerPlace() -> [Weakness] {
+        let place = SystemPaths.formerData
+        guard SystemPaths.holdsVolumes(place) else { return [] }
+        return [
+            Weakness(
+                check: .deviceKey, place: place,
+                problem: "programs that clear their data can delete the device keys and state files there",
+                advice: "move each file whose name is missing in ~/.local/state/protectfs to that directory")
+        ]
     }
 
     /// One line for people.

@@ -22,7 +22,8 @@ struct MountChecks {
                     advice: "remove the mount with protectfs unmount, and mount again")
             ]
         }
-        return [store()].compactMap { $0 } + keys() + loopDevices() + DesktopTraces(mount.mountPoint).all()
+        return [store(), passwordHash()].compactMap { $0 } + keys() + loopDevices()
+            + DesktopTraces(mount.mountPoint).all()
             + weakDefaults()
     }
 
@@ -66,6 +67,12 @@ struct MountChecks {
                 problem: "the device key is on the same disk as the volume, and one failure can take both",
                 advice: "keep a copy of it, or the recovery code, in another place")
         }
+    }
+
+    private func passwordHash() -> Weakness? {
+        guard let found = try? FoundVolume(mount.source), let cheap = CheapHashes(found.bag) else { return nil }
+        return Weakness(
+            check: .passwordHash, place: mount.source, problem: cheap.problem, advice: cheap.advice(mount.source))
     }
 
     /// The kernel caches a block device on its own, and a lock cannot drop that.
@@ -119,7 +126,7 @@ struct DesktopTraces {
     }
 
     private func recentFiles() -> Weakness? {
-        let list = SystemPaths.data.parent.appending("recently-used.xbel")
+        let list = SystemPaths.programData.appending("recently-used.xbel")
         // In XML, & and ' are escaped once more.
         let written = address.flatMap { byte -> [UInt8] in
             switch byte {

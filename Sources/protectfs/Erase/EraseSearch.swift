@@ -52,7 +52,9 @@ extension EraseRun {
             let strangers = StoreProof.strangers(holding: path)
             guard strangers.isEmpty else {
                 // Any user who can read the directory can lock it. The volume is not mounted: a mount would have the lock.
-                let words = strangers.map { "process \($0.process) of user \($0.user.map { "\($0)" } ?? "unknown")" }
+                let words = strangers.map {
+                    "process \($0.process) of \($0.user.map(AccountNames.user) ?? "an unknown user")"
+                }
                 return Output.note(
                     "protectfs: \(path): locked by \(words.joined(separator: ", ")), who has no part in the volume; it is erased nevertheless"
                 )

@@ -11,6 +11,10 @@ extension ClassCommands {
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
         let paths = arguments.operands.dropFirst()
+        if !isClass(word), let last = arguments.operands.last, isClass(last) {
+            let others = arguments.operands.dropLast().map(\.word).joined(separator: " ")
+            throw .init(.usage, "the class comes before the paths: protectfs class set \(last) \(others)")
+        }
         let isRecursive = arguments.has("recursive")
         if word == HostPath("\(ProtectionClass.inherit)") {
             if let option = ["reencrypt", "wrap-only"].first(where: arguments.has) {
@@ -25,7 +29,7 @@ extension ClassCommands {
             throw .init(.usage, "--reencrypt and --wrap-only cannot be used together")
         }
         let progress = ClassProgressLine(paths, isRecursive: isRecursive)
-        let daemon = ClassDaemon()
+        let daemon = ClassDaemon(paths)
         var warnings = DefaultWarnings()
         var given: Set<HostPath> = []
         defer { warnings.show() }
@@ -45,9 +49,9 @@ extension ClassCommands {
                 throw .init(.unsupported, "\(entry.path): only files and directories have a class")
             }
             if reencrypts(entry, wanted, arguments) {
-                try daemon.reencrypt(entry.path, to: wanted) { progress.show($0.done) }
+                try daemon.reencrypt(entry, to: wanted) { progress.show($0.done) }
             } else {
-                do throws(CommandFailure) { try write(Array(wanted.canonicalName.utf8), entry.path) } catch {
+                do throws(CommandFailure) { try write(Array(wanted.canonicalName.utf8), entry) } catch {
                     // The mount refuses a default that a rule forbids, and cannot say why.
                     if entry.isDirectory, let policy = try? Policy.read() {
                         try policy.checkDefaultClass(wanted, "\(entry.path): the default \(wanted.canonicalName)")
@@ -57,9 +61,17 @@ extension ClassCommands {
             }
             if entry.isDirectory { given.insert(entry.path) }
             if entry.isDirectory || given.contains(entry.path.parent) { return }
-            let now = Entry(path: entry.path, isDirectory: false, protectionClass: wanted, flags: [])
-            warnings.take(now, parent, Difference(now, parent))
+            let now = Entry(
+                path: entry.path, place: entry.place, isDirectory: false, protectionClass: wanted, flags: [])
+            // A weaker class than the directory's, or one in a directory with a default of its own, was chosen.
+            guard !parent.isChosen, Difference(now, parent) == .stronger else { return }
+            warnings.take(now, parent, .stronger)
         }
+    }
+
+    private static func isClass(_ word: HostPath) -> Bool {
+        word == HostPath("\(ProtectionClass.inherit)")
+            || ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) != nil
     }
 
     /// Takes the default of directories away: `class set inherit`.
@@ -71,15 +83,15 @@ extension ClassCommands {
                 if isRecursive { return }
                 throw .init(.usage, "\(entry.path): only a directory inherits the default of the volume")
             }
-            try write(Array("\(ProtectionClass.inherit)".utf8), entry.path)
+            try write(Array("\(ProtectionClass.inherit)".utf8), entry)
         }
     }
 
-    private static func write(_ value: [UInt8], _ path: HostPath) throws(CommandFailure) {
+    private static func write(_ value: [UInt8], _ entry: Entry) throws(CommandFailure) {
         do throws(SystemError) {
-            try ExtendedAttribute.write(AttributeName.protection.description, of: path, value)
+            try ExtendedAttribute.write(AttributeName.protection.description, of: entry.place, value)
         } catch {
-            throw explain(error, path)
+            throw explain(error, entry.path)
         }
     }
 
@@ -96,12 +108,17 @@ private final class ClassDaemon {
     private var client: ControlClient?
     private var connected: MountEntry?
     private var directory: (path: HostPath, mounted: MountLookup.Directory)?
+    private let tops: [HostPath]
 
-    /// Gives the file at `path` a new key and a class.
+    /// - Parameter tops: what is named on the command line.
+    init(_ tops: some Sequence<HostPath>) { self.tops = Array(tops) }
+
+    /// Gives a file a new key and a class.
     func reencrypt(
-        _ path: HostPath, to wanted: ProtectionClass, progress: (ClassProgress) -> Void
+        _ entry: ClassCommands.Entry, to wanted: ProtectionClass, progress: (ClassProgress) -> Void
     ) throws(CommandFailure) {
-        let (mount, below) = try place(of: path)
+        let path = entry.path
+        let (mount, below) = try path.bytes.count < PATH_MAX ? place(of: path) : deepPlace(of: path)
         let request = ClassRequest(path: below.bytes, class: wanted, mode: .reencrypt)
         if connected == mount {
             do throws(ControlError) { return try send(request, progress) } catch .closed {
@@ -120,6 +137,17 @@ private final class ClassDaemon {
         case .some(let client): try client.changeClass(request, progress: progress)
         case .none: throw .closed
         }
+    }
+
+    /// The same for a path that is too long for a system call.
+    private func deepPlace(of path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
+        guard let top = tops.filter({ path.bytes.starts(with: $0.bytes) }).max(by: { $0.bytes.count < $1.bytes.count })
+        else {
+            throw .init(.failure, "\(path): \(SystemError.reason(of: ENAMETOOLONG))")
+        }
+        let (mount, below) = try MountLookup.containing(top)
+        let rest = HostPath(bytes: Array(path.bytes.dropFirst(top.bytes.count)))
+        return (mount, HostPath(components: below.components + rest.components))
     }
 
     /// The mount that contains a file, and the file's path below the root of its file system.
@@ -157,18 +185,19 @@ private final class ClassProgressLine {
     }
 
     private static func find(_ path: HostPath, _ isRecursive: Bool, _ found: inout Amount, _ line: Progress) {
-        guard let status = try? FileStatus.read(path) else { return }
-        switch status.st_mode & S_IFMT {
-        case S_IFREG:
+        guard find(WalkedObject(path), &found, line), isRecursive else { return }
+        DeepWalk.run(path, (), fail: { _, _ in }) { object, _ in find(object, &found, line) ? () : nil }
+    }
+
+    /// Counts a file. True for a directory.
+    private static func find(_ object: WalkedObject, _ found: inout Amount, _ line: Progress) -> Bool {
+        guard let status = try? FileStatus.read(object.place) else { return false }
+        if status.st_mode & S_IFMT == S_IFREG {
             found.files += 1
             found.bytes &+= UInt64(clamping: status.st_size)
-            line.show("\(found.files) files found")
-        case S_IFDIR where isRecursive:
-            for name in (try? FileStatus.names(in: path)) ?? [] {
-                find(path.appending(bytes: name.bytes), isRecursive, &found, line)
-            }
-        default: break
+            line.show("\(counted(found.files, "file")) found")
         }
+        return status.st_mode & S_IFMT == S_IFDIR
     }
 
     /// Counts an entry, whether its class was changed or not.

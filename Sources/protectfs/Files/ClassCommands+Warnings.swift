@@ -10,9 +10,9 @@ extension ClassCommands {
         case same, weaker, stronger
 
         /// Compares `entry` with the class of new files in its directory. A directory with a stronger default is not marked.
-        init(_ entry: Entry, _ inherited: ProtectionClass?) {
+        init(_ entry: Entry, _ inherited: Inherited) {
             self = .same
-            guard let own = entry.protectionClass, let inherited else { return }
+            guard let own = entry.protectionClass, let inherited = inherited.protectionClass else { return }
             if inherited.isStronger(than: own) { self = .weaker }
             if own.isStronger(than: inherited), !entry.isDirectory { self = .stronger }
         }
@@ -32,10 +32,10 @@ extension ClassCommands {
         private var index: [HostPath: Int] = [:]
 
         /// Notes a file that differs.
-        mutating func take(_ entry: Entry, _ inherited: ProtectionClass?, _ difference: Difference) {
-            guard difference != .same, !entry.isDirectory, let own = entry.protectionClass, let inherited else {
-                return
-            }
+        mutating func take(_ entry: Entry, _ inherited: Inherited, _ difference: Difference) {
+            guard difference != .same, !entry.isDirectory, let own = entry.protectionClass,
+                let inherited = inherited.protectionClass
+            else { return }
             let directory = entry.path.parent
             let at = index[directory] ?? groups.count
             if at == groups.count {
@@ -52,28 +52,28 @@ extension ClassCommands {
             groups.filter { $0.stronger > 0 }.map { ($0.directory, $0.given, $0.strongest, $0.stronger) }
         }
 
-        /// Prints them on standard error.
+        /// Prints them on standard error, a line for each.
         func show() {
             for group in groups {
-                let place = "warning: new files in \(group.directory) get class \(Self.name(group.given))"
+                let place = "\(group.directory): new files get class \(group.given.shortName)"
+                func change(_ wanted: ProtectionClass, _ path: String) -> String {
+                    "protectfs class set \(wanted.shortName) \(path) changes that"
+                }
                 if group.stronger > 0 {
                     Output.error(
-                        "\(place), weaker than \(Self.files(group.stronger)), up to \(Self.name(group.strongest)); "
-                            + "to change that, run protectfs class set \(group.strongest.canonicalName) \(group.directory.word)"
+                        "\(place), \(Self.files(group.stronger, group.strongest)); \(change(group.strongest, group.directory.word))"
                     )
                 }
                 if group.weaker > 0 {
                     Output.error(
-                        "\(place), stronger than \(Self.files(group.weaker)); "
-                            + "to change that, run protectfs class set \(group.given.canonicalName) FILE")
+                        "\(place), \(Self.files(group.weaker, nil)); \(change(group.given, "FILE"))")
                 }
             }
         }
 
-        private static func files(_ count: Int) -> String { count == 1 ? "a file there" : "\(count) files there" }
-
-        private static func name(_ protectionClass: ProtectionClass) -> String {
-            "\(protectionClass.letter) \(protectionClass.shortName)"
+        private static func files(_ count: Int, _ strongest: ProtectionClass?) -> String {
+            let what = count == 1 ? "a file there has" : "\(count) files there have"
+            return "\(what) a \(strongest.map { "stronger one (\($0.shortName))" } ?? "weaker one")"
         }
     }
 }

@@ -57,6 +57,8 @@ enum ClassCommands {
     /// The class facts of one path.
     struct Entry {
         let path: HostPath
+        /// Its path for system calls.
+        let place: HostPath
         let isDirectory: Bool
         let protectionClass: ProtectionClass?
         /// Whether a newer version made it, so that its class is not known.
@@ -65,6 +67,18 @@ enum ClassCommands {
         let flags: Set<String>
         /// A file's length; nil if it is not a regular file, or not known.
         var size: UInt64?
+    }
+
+    /// The class of new files in a directory. Nil if the daemon does not tell.
+    struct Inherited {
+        let protectionClass: ProtectionClass?
+        /// Whether someone has given the directory a default of its own.
+        let isChosen: Bool
+
+        /// - Parameter usual: the class in directories without a default.
+        init(_ own: ProtectionClass?, _ usual: ProtectionClass?) {
+            (protectionClass, isChosen) = (own ?? usual, own != nil)
+        }
     }
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -140,26 +154,29 @@ enum ClassCommands {
     /// Reads one path.
     ///
     /// - Parameter withFlags: costs a request more.
-    private static func read(_ path: HostPath, withFlags: Bool) throws(CommandFailure) -> Entry {
+    private static func read(_ object: WalkedObject, withFlags: Bool) throws(CommandFailure) -> Entry {
+        let (path, place) = (object.path, object.place)
         do throws(SystemError) {
-            let status = try FileStatus.read(path)
+            let status = try FileStatus.read(place)
             let kind = status.st_mode & S_IFMT
             guard kind == S_IFREG || kind == S_IFDIR else {
-                return Entry(path: path, isDirectory: false, protectionClass: nil, flags: [])
+                return Entry(path: path, place: place, isDirectory: false, protectionClass: nil, flags: [])
             }
             let value: [UInt8]?
             do throws(SystemError) {
                 let name = AttributeName.protection.description
-                value = try ExtendedAttribute.read(name, of: path, isProtected: true)
+                value = try ExtendedAttribute.read(name, of: place, isProtected: true)
             } catch {
                 guard error.code == EOPNOTSUPP else { throw error }
-                return Entry(path: path, isDirectory: kind == S_IFDIR, protectionClass: nil, isNewer: true, flags: [])
+                return Entry(
+                    path: path, place: place, isDirectory: kind == S_IFDIR, protectionClass: nil, isNewer: true,
+                    flags: [])
             }
             let isAsked = withFlags && kind == S_IFREG
-            let flags = isAsked ? try ExtendedAttribute.read(AttributeName.flags.description, of: path) ?? [] : []
+            let flags = isAsked ? try ExtendedAttribute.read(AttributeName.flags.description, of: place) ?? [] : []
             let words = String(decoding: flags, as: UTF8.self).split(whereSeparator: { $0 == " " || $0 == "," })
             return Entry(
-                path: path, isDirectory: kind == S_IFDIR,
+                path: path, place: place, isDirectory: kind == S_IFDIR,
                 protectionClass: value.flatMap { ProtectionClass(name: String(decoding: $0, as: UTF8.self)) },
                 flags: Set(words.map { $0 == "key-exposed" || $0 == "keyExposed" ? "exposed" : String($0) }),
                 size: kind == S_IFREG ? UInt64(clamping: status.st_size) : nil)
@@ -207,7 +224,7 @@ enum ClassCommands {
     /// - Parameter progress: is removed from the terminal before an error.
     static func forEach(
         _ paths: some Collection<HostPath>, isRecursive: Bool, contents: Bool = false, withFlags: Bool = false,
-        progress: Progress? = nil, _ body: (Entry, ProtectionClass?) throws(CommandFailure) -> Void
+        progress: Progress? = nil, _ body: (Entry, Inherited) throws(CommandFailure) -> Void
     ) throws(CommandFailure) -> ExitCode {
         guard !paths.isEmpty else { throw .init(.usage, "PATH is missing (see --help)") }
         var code = ExitCode.success
@@ -217,25 +234,28 @@ enum ClassCommands {
             Output.fail(error)
             if code == .success { code = error.code }
         }
-        func visit(_ path: HostPath, _ inherited: ProtectionClass?, _ usual: ProtectionClass?, depth: Int) {
+        /// The class of new files in the object, if it is a directory.
+        func visit(_ object: WalkedObject, _ inherited: Inherited, _ usual: ProtectionClass?) -> Inherited? {
             do throws(CommandFailure) {
-                let entry = try read(path, withFlags: withFlags)
+                let entry = try read(object, withFlags: withFlags)
                 try body(entry, inherited)
                 if entry.isNewer, code == .success { code = .unsupported }
-                guard entry.isDirectory, isRecursive || (contents && depth == 0) else { return }
-                let names: [HostPath]
-                do throws(SystemError) { names = try FileStatus.names(in: path) } catch { throw explain(error, path) }
-                let own = entry.protectionClass ?? usual
-                for name in names { visit(path.appending(bytes: name.bytes), own, usual, depth: depth + 1) }
+                return entry.isDirectory ? Inherited(entry.protectionClass, usual) : nil
             } catch {
                 fail(error)
+                return nil
             }
         }
         for path in paths {
             do throws(CommandFailure) {
                 let usual = try classes.find(path)
-                let parent = try? read(path.parent, withFlags: false)
-                visit(path, parent?.protectionClass ?? usual, usual, depth: 0)
+                let parent = try? read(WalkedObject(path.parent), withFlags: false)
+                let inherited = Inherited(parent?.protectionClass, usual)
+                guard let own = visit(WalkedObject(path), inherited, usual), isRecursive || contents else { continue }
+                DeepWalk.run(path, own, fail: { fail(explain($0, $1)) }) { object, level in
+                    let below = visit(object, level, usual)
+                    return isRecursive ? below : nil
+                }
             } catch {
                 fail(error)
             }

@@ -42,12 +42,22 @@ enum HelpLookup {
         throw unknown(words)
     }
 
+    /// Names that other programs have for a command.
+    private static let otherNames = [
+        "-V": "--version", "-v": "--version", "passwd": "passphrase change", "password": "passphrase change",
+        "open": "mount or unlock", "close": "unmount or lock", "edit": "mount: files are edited in the mount point",
+        "create": "init", "new": "init", "format": "init", "list": "status", "ls": "status", "delete": "erase",
+        "destroy": "erase",
+    ]
+
     /// The failure for words that are not a command.
     static func unknown(_ words: [String]) -> CommandFailure {
         guard let first = words.first else { return .init(.usage, "a command is missing; see protectfs --help") }
         let group = Command.subcommands(of: first)
         guard !group.isEmpty else {
-            let suggestion = NearMiss.suggestion(for: first, among: Command.all.map { $0.firstWord })
+            let suggestion =
+                Self.otherNames[first].map { " (did you mean \($0)?)" }
+                ?? NearMiss.suggestion(for: first, among: Command.all.map { $0.firstWord })
             return .init(.usage, "unknown command \"\(first)\"\(suggestion); see protectfs --help")
         }
         let names = group.map(\.lastWord).joined(last: "or")

@@ -10,12 +10,13 @@ import VolumeFormat
 
 extension Command {
     static let unlock = Command(
-        "unlock", .locking, [.mountPoint], "Unlocks a mounted volume.",
+        "unlock", .locking, [.onlyMount], "Unlocks a mounted volume.",
+        details: Operand.onlyMountDetails,
         options: Option.credentials + [Option("if-lock", value: Value(name: "NUMBER", kind: .text), help: nil)],
         examples: [.init("protectfs unlock ~/documents", "Unlock; ask for the passphrase.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = arguments.operands[0]
-            let entry = try KnownMount.mounted(at: path)
+            let entry = try KnownMount.mounted(atOrOnly: arguments.operands.first)
+            let path = arguments.operands.first ?? entry.mountPoint
             let number = try arguments.text("if-lock").flatMap { Int64($0) }
             let condition = number.map { UnlockCondition.ifLock($0) } ?? .always
             // Connects before a person types. The connection is not kept, because the daemon does not wait for typing.
@@ -33,7 +34,7 @@ extension Command {
         })
 
     static let lock = Command(
-        "lock", .locking, [Operand("MOUNTPOINT", .mountPoint, .optional)],
+        "lock", .locking, [.onlyMount],
         "Locks a mounted volume: removes keys and plaintext from memory.",
         details: """
             The keys and the plaintext of classes A and B are removed. Programs that asked for it get the grace time to finish.
@@ -47,6 +48,8 @@ extension Command {
             \(LockSequence.longest / 1_000_000_000) s after the grace (without --grace, five minutes), the others are, and the exit code is that
             of the first failure. For root, a mount of another user counts as failed after 6 s if its daemon does not even
             tell its state.
+
+            \(Operand.onlyMountDetails)
             """,
         options: [
             Option(
@@ -74,10 +77,8 @@ extension Command {
                 guard arguments.operands.isEmpty else { throw .init(.usage, "use either --all or a mount point") }
                 return try lockAll(request, isJSON: isJSON)
             }
-            guard let path = arguments.operands.first else {
-                throw .init(.usage, "name a mount point, or use --all; protectfs status shows all mounts")
-            }
-            let entry = try KnownMount.mounted(at: path)
+            let entry = try KnownMount.mounted(atOrOnly: arguments.operands.first)
+            let path = arguments.operands.first ?? entry.mountPoint
             return tell(try lock(entry, path, request), path, entry, isJSON: isJSON)
         })
 
@@ -158,10 +159,9 @@ extension Command {
         if !report.wasLocked, report.cutOff > 0 {
             let processes =
                 report.processes.isEmpty
-                ? "" : " (processes \(report.processes.map { "\($0)" }.joined(separator: ", ")))"
-            let files =
-                report.cutOff == 1
-                ? "1 open file of class complete is" : "\(report.cutOff) open files of class complete are"
+                ? "" : " (\(report.processes.map(StatusText.process).joined(last: "and")))"
+            let files = counted(
+                report.cutOff, "open file of class complete is", "open files of class complete are")
             said = Output.done(what, "Locked; \(files) closed until unlock\(processes).\n", code)
         }
         if report.state == .sweeping {

@@ -104,11 +104,14 @@ extension Command {
     }
 
     static let unmount = Command(
-        "unmount", .mounting, [.mountPoint], "Unmounts a volume.",
+        "unmount", .mounting, [.onlyMount], "Unmounts a volume.",
         details: """
-            The command returns when everything is on disk and the daemon has ended, also straight after umount(8), which does
-            not wait for it. It also removes a mount whose daemon has died. If the volume is also mounted
+            The command returns when everything is on disk and the daemon has ended, also straight after umount(8) or
+            fusermount3 -u. These do not wait for it, because the kernel does not, and the file system of the volume is in
+            use until then. It also removes a mount whose daemon has died. If the volume is also mounted
             elsewhere, such as in a container, the volume is locked at once, the command names the processes, and the mount ends there \(UseElsewhere.grace) s later.
+
+            \(Operand.onlyMountDetails)
             """,
         options: [
             Option(
@@ -126,16 +129,37 @@ extension Command {
             .init("protectfs unmount --grace 10 ~/documents", "Lock now, and end it at the latest in ten seconds."),
         ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = arguments.operands[0]
             let grace = try arguments.seconds("grace")
             if grace != nil, arguments.has("force") { throw .init(.usage, "use either --force or --grace") }
+            let force = arguments.has("force") ? 0 : grace
+            guard let path = arguments.operands.first else {
+                let entry = try KnownMount.mounted(atOrOnly: nil)
+                return try unmount(entry.mountPoint, entry, grace: force)
+            }
             let entry: MountEntry
             do throws(CommandFailure) { entry = try MountLookup.at(path) } catch {
                 guard error.code == .notMounted, try EndingMount.wait(forMountAt: path) else { throw error }
                 return .success
             }
-            return try unmount(path, entry, grace: arguments.has("force") ? 0 : grace)
+            return try unmount(path, entry, grace: force)
         })
+
+    /// The failure of an unmount, with the processes that use the mount if they can be seen.
+    private static func busy(_ failure: CommandFailure, _ path: HostPath, _ entry: MountEntry) -> CommandFailure {
+        // Not if it is another mount over it that must go first.
+        guard failure.code == .busy, (try? MountTable.entry(at: entry.mountPoint)) == entry else { return failure }
+        let users = MountUser.all(of: entry)
+        guard !users.isEmpty else { return failure }
+        let (ancestors, most) = (Processes.ancestors, 8)
+        let shell = users.first { $0.hasDirectory && ancestors.contains($0.process) }
+        var words = users.filter { $0 != shell }.prefix(most).map { StatusText.process($0.process) }
+        if users.count > most + 1 { words.append("\(users.count - most) more") }
+        if shell != nil { words.append("your own shell, whose directory is in it (cd out of it)") }
+        return .init(
+            .busy,
+            "\(path): in use by \(words.joined(last: "and")); end that, or only lock the volume: protectfs lock \(path.word)"
+        )
+    }
 
     /// Waits until the daemon has ended, and says what it waits for.
     private static func waitForEnd(
@@ -212,7 +236,7 @@ extension Command {
             if let failure = session?.failure(path) { throw failure }
             return .success
         } catch {
-            guard error.code == .notMounted else { throw error }
+            guard error.code == .notMounted else { throw busy(error, path, entry) }
             guard MountLookup.isDeadForSure(entry) else {
                 // A daemon that has no room for others ends a connection that has asked nothing for a second.
                 guard isConnected, mayAskAgain, MountLookup.all().contains(entry) else { throw error }

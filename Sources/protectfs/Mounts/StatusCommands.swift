@@ -144,7 +144,7 @@ enum StatusText {
         if report.damage > 0 {
             table.add(
                 "Crash damage",
-                "\(report.damage) places tolerated since mounting; see the log, and run protectfs fsck --quick when it is unmounted"
+                "\(counted(report.damage, "place")) tolerated since mounting; see the log, and run protectfs fsck --quick when it is unmounted"
             )
         }
         if report.unlockFailures > 0 {
@@ -155,6 +155,11 @@ enum StatusText {
         table.add("Transport", report.transport == "io_uring" ? "io_uring" : "/dev/fuse")
         table.add("Daemon", "process \(report.processID)")
         return table.text
+    }
+
+    /// A process by its name and number.
+    static func process(_ number: Int32) -> String {
+        Processes.name(of: number).map { "\($0) (\(number))" } ?? "process \(number)"
     }
 
     /// A state in words.
@@ -170,7 +175,7 @@ enum StatusText {
 
     /// The meaning of `sweeping` for a person.
     static func plaintext(_ files: Int) -> String {
-        "the kernel still holds plaintext of \(files == 1 ? "1 file" : "\(files) files")"
+        "the kernel still holds plaintext of \(counted(files, "file"))"
     }
 
     /// The state of class 7 for a person.

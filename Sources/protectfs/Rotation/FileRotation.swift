@@ -135,7 +135,7 @@ final class FileRotation {
                 guard isQuiet else {
                     throw .init(
                         .busy,
-                        "\(path): \(files) files were written under new keys, but directories were moved whenever the store was looked through; the former keys are still in the keybag. Run protectfs keys rotate again"
+                        "\(path): \(counted(files, "file was", "files were")) written under new keys, but directories were moved whenever the store was looked through; the former keys are still in the keybag. Run protectfs keys rotate again"
                     )
                 }
                 return try synced(needed)
@@ -150,7 +150,7 @@ final class FileRotation {
         do throws(Errno) { try access.directory.synchronizeStore() } catch {
             throw .init(
                 .failure,
-                "\(path): \(files) files were written under new keys, but the file system could not be synced (\(error)); the former keys are still in the keybag. Run protectfs keys rotate again"
+                "\(path): \(counted(files, "file was", "files were")) written under new keys, but the file system could not be synced (\(error)); the former keys are still in the keybag. Run protectfs keys rotate again"
             )
         }
         return needed
@@ -199,7 +199,7 @@ final class FileRotation {
         while true {
             do throws(CommandFailure) {
                 let report = try volume.renew(file, rate) { done in
-                    progress.show("\(files) files, \((bytes &+ done) >> 20) MiB")
+                    progress.show("\(counted(files, "file")), \((bytes &+ done) >> 20) MiB")
                     return !interrupted.isAsked
                 }
                 return report.isRenewed ? .renewed(report.bytes) : .none
@@ -211,7 +211,7 @@ final class FileRotation {
                 case .notMounted:
                     throw .init(
                         .notMounted,
-                        "\(path): the mount has ended after \(files) files; the volume can be used, and protectfs keys rotate goes on with the rest"
+                        "\(path): the mount has ended after \(counted(files, "file")); the volume can be used, and protectfs keys rotate goes on with the rest"
                     )
                 default:
                     Output.error(error.message)

@@ -260,13 +260,15 @@ enum KeysRotate {
             retires
             ? "no former key is left in the keybag."
             : "no file of the store needs a former key. The former keys stay in the keybag, for backups: make one of each kind, and then run protectfs keys retire \(path.word)."
-        return Output.done("the keys are changed", "\(files) files were written under new keys, and \(kept)\n" + effect)
+        return Output.done(
+            "the keys are changed",
+            "\(counted(files, "file was", "files were")) written under new keys, and \(kept)\n" + effect)
     }
 
     static func interrupted(_ path: HostPath, _ files: UInt64) -> CommandFailure {
         .init(
             .failure,
-            "\(path): interrupted after \(files) files; the volume can be used, and protectfs keys rotate goes on with the rest"
+            "\(path): interrupted after \(counted(files, "file")); the volume can be used, and protectfs keys rotate goes on with the rest"
         )
     }
 

@@ -57,7 +57,8 @@ enum KeybagCommands {
             let offered: Credential
             if isRecovery, !arguments.has("recovery-file") {
                 offered = .recoveryCode(
-                    try CredentialInput.secret(prompt: "Recovery code of \(path): ", option: "recovery-file"))
+                    try CredentialInput.secret(
+                        prompt: "Recovery code of \(path): ", option: "recovery-file", what: "recovery code"))
             } else {
                 offered = try CredentialInput.credential(
                     arguments, prompt: prompt ?? "Passphrase of \(path): ", before.bag)

@@ -153,6 +153,9 @@ extension KeybagCommands {
                 cost(slot) ?? "–")
         }
         Output.print(table.text + (more.map { $0 + "\n" } ?? ""))
+        if let cheap = CheapHashes(access.bag) {
+            Output.note("protectfs: note: \(cheap.problem); \(cheap.advice(access.path))")
+        }
         return .success
     }
 

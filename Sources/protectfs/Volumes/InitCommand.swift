@@ -60,7 +60,9 @@ enum InitRun {
         let (directory, isNew) = try openEmpty(path)
         do throws(CommandFailure) {
             try tryStore(directory, path)
-            if let text = StoreWarning.smallBlocks(below: directory, path) { Output.error(text) }
+            for text in [
+                StoreWarning.smallBlocks(below: directory, path), StoreWarning.shortNames(below: directory, path),
+            ].compactMap({ $0 }) { Output.error(text) }
             let passphrase = try CredentialInput.newPassphrase(
                 arguments, isBound: !isPortable, orPlain: true)
             let cost = try policy.cost()

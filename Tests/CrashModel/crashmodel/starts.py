@@ -29,7 +29,6 @@ def new_file(ordered=True):
                       lambda *_: None)
     session.begin_epoch()
     session.store.create()
-    session.store.resize(p.UNIT)
     session.page_zero = PENDING
     session.marked = True
     session.grew = True

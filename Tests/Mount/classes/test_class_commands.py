@@ -64,19 +64,22 @@ def test_warnings(environment):
     environment.cell("[a directory]", "", said("set", "complete", mount / "private"))
     # Stronger than what new files get: the volume's default, then the directory's own.
     text = said("set", "complete", mount / "plain/file", mount / "plain/other")
-    environment.cell("[stronger files]", (1, True), (text.count("\n"), f"new files in {mount / 'plain'} get class C until-first-unlock, "
-                     "weaker than 2 files there, up to A complete;" in text))
-    environment.cell("[stronger files, listed]", True, "weaker than 2 files there" in said("list", mount / "plain"))
+    environment.cell("[stronger files]", (1, True), (text.count("\n"), f"{mount / 'plain'}: new files get class "
+                     "until-first-unlock, 2 files there have a stronger one (complete); protectfs class set complete " in text))
+    environment.cell("[stronger files, listed]", True, "2 files there have a stronger one" in said("list", mount / "plain"))
     environment.cell("[as it is]", "", said("list", mount / "private") + said("set", "C", mount / "plain/third"))
     environment.cell("[its marks]", (True, False), marks(mount / "plain/file"))
     environment.cell("[JSON says it itself]", "", said("list", "--json", mount / "plain"))
     # Weaker: moved in, and set.
     os.rename(mount / "plain/third", mount / "private/third")
     text = said("list", "-R", mount.path)
-    environment.cell("[moved in]", True, f"new files in {mount / 'private'} get class A complete, stronger than a file there;" in text)
+    environment.cell("[moved in]", True, f"{mount / 'private'}: new files get class complete, a file there has a weaker one;" in text)
     environment.cell("[both]", 2, text.count("\n"))
     environment.cell("[its marks]", (False, True), marks(mount / "private/third"))
-    environment.cell("[set]", True, "stronger than a file there" in said("set", "none", mount / "private/third"))
+    # What was chosen needs no word: a weaker class, and any in a directory with a default of its own.
+    environment.cell("[chosen]", "", said("set", "none", mount / "private/third"))
+    mount.command("class", "set", "B", mount / "private")
+    environment.cell("[beside a chosen default]", "", said("set", "complete", mount / "private/third"))
     # What is said to do is what helps.
     environment.cell("[a tree]", "", said("set", "-R", "complete", mount / "plain", mount / "private"))
     environment.cell("[nothing more to say]", "", said("list", "-R", mount.path))
@@ -87,9 +90,9 @@ def test_warnings(environment):
     listed = mount.command("class", "list", mount.path)
     environment.cell("[the volume's, in words]", (True, 1), ("weak" in listed.stdout, listed.stderr.count("\n")))
     # The mount's.
-    mount = environment.mount(options=("default_class=complete",))
+    mount = environment.mount(options=("default_class=unless-open",))
     write_file(mount / "file", b"x")
-    environment.cell("[the mount's]", True, f"new files in {mount.path} get class A complete" in said("set", "B", mount / "file"))
+    environment.cell("[the mount's]", True, f"{mount.path}: new files get class unless-open" in said("set", "complete", mount / "file"))
 
 
 def test_tightening(environment):

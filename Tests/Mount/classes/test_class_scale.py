@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
+import harness
+from deep_trees import inside
 from harness import Skip, get_class, set_class, write_file
 from terminal import at_terminal
 
@@ -145,3 +147,25 @@ def test_other_mounts_below(environment):
         subprocess.run(["umount", f"{place}/1"], check=True)
     environment.cell("[what it hides]", ["complete", "completeUntilFirstUserAuthentication", "complete"],
                      [get_class(f"{place}/{number}") for number in range(3)])
+
+
+def test_a_deep_tree(environment):
+    """class list -R and class set -R go where no path of a system call leads, with few descriptors and a small stack."""
+    mount, depth = environment.mount(), 600
+
+    def make_deep(levels):
+        for _ in range(levels):
+            os.mkdir("directory")
+            os.chdir("directory")
+        harness.write_file("file", b"x")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    os.mkdir(mount / "top")
+    inside(mount / "top", make_deep, depth)
+    done = mount.command("class", "set", "-R", "complete", mount / "top", ok=False, preexec_fn=limit)
+    environment.cell("set", (0, ""), (done.returncode, done.stderr))
+    done = mount.command("class", "list", "-R", "--json", mount / "top", ok=False, preexec_fn=limit)
+    rows = json.loads(done.stdout)
+    environment.cell("list", (0, "", depth + 2, {"complete"}), (done.returncode, done.stderr, len(rows), {row["class"] for row in rows}))
+    harness.run("rm", "-r", mount / "top")

@@ -106,7 +106,7 @@ def test_passphrases(environment):
             start + ["--no-unlock", "--device-key", file(b"x" * 31)], volume, mentions=["32 bytes"])
     refused(environment, "another device key", AUTHENTICATION,
             start + ["--no-unlock", "--device-key", file(b"x" * 32)], volume)
-    elsewhere = {**volume.environment, "XDG_DATA_HOME": environment.new_path("data")}
+    elsewhere = {**volume.environment, "XDG_STATE_HOME": environment.new_path("data")}
     refused(environment, "passphrase without its device key", AUTHENTICATION,
             start + ["--passphrase-file", volume.passphrase_file], volume, variables=elsewhere, mentions=["device key"])
 

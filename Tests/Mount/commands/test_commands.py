@@ -344,7 +344,7 @@ def test_both_ciphers(environment):
         place = environment.new_path("made")
         os.makedirs(place + "/data")
         write_file(place + "/passphrase", PASSPHRASE.encode() + b"\n")
-        variables = {**os.environ, "XDG_DATA_HOME": place + "/data"}
+        variables = {**os.environ, "XDG_STATE_HOME": place + "/data"}
         done = protectfs("init", "--cipher", cipher, "--json", "--passphrase-file", place + "/passphrase",
                          place + "/volume", env=variables)
         made = json.loads(done.stdout)

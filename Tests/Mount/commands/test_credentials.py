@@ -41,7 +41,7 @@ def test_credential(environment):
     os.chmod(given.path, 0o500)
     volume, point, key = environment.new_path("volume"), environment.new_path("point"), environment.new_path("key")
     os.mkdir(point, mode=0o500)
-    variables = {"XDG_DATA_HOME": environment.new_path("data")}
+    variables = {"XDG_STATE_HOME": environment.new_path("data")}
     source = ("--passphrase-credential", "documents")
     places = ("--device-key", key)
 

@@ -183,7 +183,7 @@ def new_user(environment):
     os.makedirs(tools)
     os.symlink(harness.binary(), os.path.join(tools, "protectfs"))
     variables = {**os.environ, "HOME": home, "LC_ALL": "C", "PATH": tools + ":" + os.environ["PATH"]}
-    variables.pop("XDG_DATA_HOME", None)
+    variables.pop("XDG_STATE_HOME", None)
     return home, variables
 
 

@@ -180,7 +180,7 @@ def test_paths_of_a_volume(environment):
     volume = environment.volume()
     place, secret = environment.new_path("place"), ["--passphrase-file", volume.passphrase_file]
     os.mkdir(place)
-    variables = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
+    variables = {**os.environ, "XDG_STATE_HOME": environment.new_path("data")}
 
     def run(*words):
         return json.loads(protectfs(*words, cwd=place, env=variables).stdout)

@@ -32,7 +32,7 @@ def test_root(environment):
     if os.geteuid() != 0:
         raise harness.Skip("not root")
     directory = os.path.join(environment.base, "a directory with spaces")
-    variables = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
+    variables = {**os.environ, "XDG_STATE_HOME": environment.new_path("data")}
     try:
         judge(quickstart(directory, variables))
         judge(quickstart(directory, variables))

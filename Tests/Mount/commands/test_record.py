@@ -28,7 +28,9 @@ def test_session(environment):
     harness.write_file(wrong, b"not the passphrase at all\n")
     new = environment.new_path("volume-with-a-name")
     made = json.loads(harness.protectfs("init", "--json", *secret, new, env=volume.environment).stdout)
-    name, details = facts(journal.next(1)[0])
+    entry = journal.next(1)[0]
+    environment.cell("init says that a volume was made", True, dict(entry)["MESSAGE"].endswith(": made"))
+    name, details = facts(entry)
     environment.cell("init", ("keys-changed", {"uid": "0", "reason": "init", "result": "success"}),
                      (name, {key: details[key] for key in ("uid", "reason", "result")}))
     point = environment.new_path("mount")

@@ -43,12 +43,12 @@ class Home:
 
     def __init__(self, environment):
         self.path = environment.new_path("home")
-        self.data = os.path.join(self.path, ".local/share")
-        for name in ("documents", "snapshots", ".local/share"):
+        self.data = os.path.join(self.path, ".local/state")
+        for name in ("documents", "snapshots", ".local/state"):
             os.makedirs(os.path.join(self.path, name))
         for name, text in (("old", PASSPHRASE), ("new", NEW)):
             write_file(os.path.join(self.path, name), text.encode() + b"\n")
-        self.variables = {**os.environ, "HOME": self.path, "BINARY": binary(), "XDG_DATA_HOME": self.data}
+        self.variables = {**os.environ, "HOME": self.path, "BINARY": binary(), "XDG_STATE_HOME": self.data}
         self.run("init", "--passphrase-file", self / "old", self / ".documents")
         self.mount("old")
         self.yesterday()

@@ -28,7 +28,7 @@ class Machine:
     def __init__(self, environment, media=None):
         self.path = environment.new_path("home")
         self.media = media or environment.new_path("media")
-        self.variables = {**os.environ, "HOME": self.path, "BINARY": binary(), "XDG_DATA_HOME": os.path.join(self.path, ".local/share")}
+        self.variables = {**os.environ, "HOME": self.path, "BINARY": binary(), "XDG_STATE_HOME": os.path.join(self.path, ".local/state")}
         for name in (self / "documents", self.media + "/stick", self.media + "/backup"):
             os.makedirs(name, exist_ok=True)
         for name, text in (("now", PASSPHRASE), ("new", NEW)):

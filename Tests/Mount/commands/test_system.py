@@ -2,6 +2,7 @@
 
 import filecmp
 import os
+import re
 import shutil
 import stat
 
@@ -22,12 +23,17 @@ WINDOW = {
     **{f"share/icons/hicolor/scalable/emblems/emblem-protectfs-{name}.svg": 0o644
        for name in ("locked", "unlocked", "other", *CLASSES.values())},
 }
+# The documents, below the prefix.
+DOCUMENTS = {f"share/doc/protectfs/{name}": 0o644 for name in ["README.md", "LICENSE"] + [
+    os.path.relpath(os.path.join(directory, name), REPOSITORY)
+    for directory, _, names in os.walk(os.path.join(REPOSITORY, "docs")) for name in names
+    if not name.endswith(".json") and os.path.basename(directory) != "man"]}
 INSTALLED = {
-    **{f"usr/local/{path}": mode for path, mode in {**MANUALS, **WINDOW}.items()},
+    **{f"usr/local/{path}": mode for path, mode in {**MANUALS, **WINDOW, **DOCUMENTS}.items()},
     "usr/local/bin/protectfs": 0o755,
     "usr/local/share/bash-completion/completions/protectfs": 0o644,
     "usr/local/share/zsh/site-functions/_protectfs": 0o644,
-    "usr/local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
+    "etc/fish/completions/protectfs.fish": 0o644,
     "usr/local/share/SiriKali/backends/protectfs.json": 0o644,
     "sbin/mount.fuse.protectfs": 0o755,
     "sbin/umount.fuse.protectfs": 0o755,
@@ -67,7 +73,7 @@ def test_install(environment):
     destination = install(environment)
     environment.cell("[files and modes]", INSTALLED, files(destination))
     for name, source in (("usr/local/bin/protectfs", binary()),
-                         ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "man", "protectfs.1"))):
+                         ("usr/local/share/man/man1/protectfs-fsck.1", os.path.join(REPOSITORY, "docs", "man", "protectfs-fsck.1"))):
         environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
     for name in ("sbin/mount.fuse.protectfs", "sbin/umount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
                  "usr/local/lib/systemd/user/protectfs-agent.service", "usr/local/lib/systemd/user/protectfs-mounts.service",
@@ -75,6 +81,11 @@ def test_install(environment):
                  "usr/local/lib/systemd/system/protectfs-lock.service"):
         with open(os.path.join(destination, name), encoding="utf-8") as file:
             environment.cell(f"[{name} names the program]", True, "/usr/local/bin/protectfs" in file.read())
+    with open(os.path.join(destination, "usr/local/share/man/man1/protectfs.1"), encoding="utf-8") as file:
+        named = set(re.findall(r"\S*docs/[\w/\\-]+\.md", file.read()))
+    environment.cell("[the manual names documents]", True, len(named) >= 3)
+    for name in sorted(named):
+        environment.cell(f"[the manual's {name}]", True, os.path.isfile(destination + name.replace("\\", "")))
     if shutil.which("systemd-analyze"):
         for unit in ("user/protectfs@.service", "user/protectfs-agent.service", "user/protectfs-mounts.service", "user/protectfs-secrets@.service",
                      "system/protectfs-lock.service"):
@@ -91,7 +102,13 @@ def test_install_elsewhere(environment):
     """A prefix with spaces, a home without root, and the way back."""
     prefix, other = environment.new_path("a prefix with spaces"), environment.new_path("other")
     os.makedirs(other)
-    script("--no-build", "--prefix=" + prefix, "--destdir", other)
+    done = script("--no-build", "--prefix", prefix, "--destdir", other)
+    environment.cell("[a prefix: nothing is outside of it]", [], [
+        path for path in files(other) if not path.startswith(prefix[1:] + "/")])
+    environment.cell("[a prefix: what is left out, and the way to have it]", (True, True), (
+        "mount.fuse.protectfs" in done.stderr, "--system" in done.stderr))
+    script("uninstall", "--prefix", prefix, "--destdir", other)
+    script("--no-build", "--prefix=" + prefix, "--system", "--destdir", other)
     # systemd does not look below this prefix.
     unit = os.path.join(other, "usr/local/lib/systemd/user/protectfs@.service")
     with open(unit, encoding="utf-8") as file:
@@ -107,7 +124,7 @@ def test_install_elsewhere(environment):
             f"{prefix}/bin/protectfs" in file.read(), "belongs to another installation" in done.stderr))
     script("uninstall", "--destdir", other)
     environment.cell("[another installation: removed]", before, files(other))
-    script("uninstall", "--prefix=" + prefix, "--destdir", other)
+    script("uninstall", "--prefix=" + prefix, "--system", "--destdir", other)
     environment.cell("[uninstalled]", {}, files(other))
     for word in ("it's", 'a"b', "a\nb"):
         done = run(INSTALL, "--no-build", "--prefix", "/tmp/" + word, ok=False)
@@ -118,6 +135,8 @@ def test_install_elsewhere(environment):
     os.chmod(trial, 0o755)
     done = run(INSTALL, "--no-build", "--destdir", other, env={**os.environ, "PROTECTFS_PROGRAM": trial}, ok=False)
     environment.cell("[a trial build is not installed]", (2, {}), (done.returncode, files(other)))
+    done = run(INSTALL, "--destdir", other, env={**os.environ, "PATH": "/usr/bin:/bin"}, ok=False)
+    environment.cell("[without Swift: where it is]", (2, True), (done.returncode, "swift.org/install" in done.stderr))
     if os.geteuid() != 0:
         raise Skip("needs root to become an ordinary user")
     home = environment.new_path("home")
@@ -128,7 +147,7 @@ def test_install_elsewhere(environment):
     done = script_of_user(home, "--no-build")
     environment.cell("[home: what is left out]", True, "mount.fuse.protectfs" in done.stderr)
     environment.cell("[home: files]", {
-        **{f".local/{path}": mode for path, mode in {**MANUALS, **WINDOW}.items()},
+        **{f".local/{path}": mode for path, mode in {**MANUALS, **WINDOW, **DOCUMENTS}.items()},
         ".local/bin/protectfs": 0o755,
         ".local/share/bash-completion/completions/protectfs": 0o644, ".local/share/zsh/site-functions/_protectfs": 0o644,
         ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644, ".local/share/SiriKali/backends/protectfs.json": 0o644,

@@ -52,13 +52,13 @@ def test_other_commands_ask_again(environment):
 
 def test_init_asks_twice(environment):
     new = environment.new_path("new")
-    variables = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
-    answers = [("New passphrase", "one\n"), ("Once more", "another\n")]
-    code, shown, _ = at_terminal(["init", new], variables, answers)
-    environment.cell("two different ones", (3, True), (code, "differ" in shown))
+    variables = {**os.environ, "XDG_STATE_HOME": environment.new_path("data")}
+    different = [("New passphrase", "one\n"), ("Once more", "another\n")]
+    code, shown, _ = at_terminal(["init", new], variables, different * 3)
+    environment.cell("two different ones, three times", (3, 3), (code, shown.count("differ")))
     environment.cell("nothing is left", False, os.path.exists(new))
     answers = [("New passphrase", "one and the same\n"), ("Once more", "one and the same\n")]
-    code, shown, _ = at_terminal(["init", new], variables, answers)
+    code, shown, _ = at_terminal(["init", new], variables, different + answers)
     environment.cell("the same twice", (0, False, True),
                      (code, "one and the same" in shown, os.path.exists(new + "/.protectfs.keybag")))
 
@@ -72,7 +72,7 @@ def test_interrupt(environment):
     environment.cell("echo is back", True, echoes in (True, None))
     assert "abc" not in shown
     new = environment.new_path("new")
-    code, _, _ = at_terminal(["init", new], {**os.environ, "XDG_DATA_HOME": here}, [("New passphrase", "abc\n"), ("Once more", "\x03")])
+    code, _, _ = at_terminal(["init", new], {**os.environ, "XDG_STATE_HOME": here}, [("New passphrase", "abc\n"), ("Once more", "\x03")])
     environment.cell("init: ^C", (-signal.SIGINT, False), (code, os.path.exists(new)))
 
 

@@ -129,7 +129,7 @@ def test_closed_streams_while_making_a_volume(environment):
         label = "without " + ",".join(map(str, streams))
         place = environment.new_path("new")
         data = environment.new_path("data")
-        where = {**os.environ, "XDG_DATA_HOME": data}
+        where = {**os.environ, "XDG_STATE_HOME": data}
         code, text = without(streams, harness.binary(), "init", "--json", "--passphrase-file",
                              template.passphrase_file, place, environment=where)
         if 1 in streams:

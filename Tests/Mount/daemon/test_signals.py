@@ -180,7 +180,7 @@ def test_without_device_key(environment):
     """A volume without a device key locks as well, by command and by signal, and unlocks by its passphrase."""
     place, data, path = (environment.new_path(name) for name in ("bare", "data", "mount"))
     secret = environment.volume().passphrase_file
-    where = {**os.environ, "XDG_DATA_HOME": data}
+    where = {**os.environ, "XDG_STATE_HOME": data}
     harness.protectfs("init", "--json", "--device-key", "none", "--passphrase-file", secret, place, env=where)
     os.mkdir(path)
     harness.protectfs("mount", "--passphrase-file", secret, place, path, env=where)

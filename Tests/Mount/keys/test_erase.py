@@ -78,7 +78,7 @@ def test_without_device_key(environment):
     for words, said in ((["--device-key", "none"], False), ([], True)):
         data, path, secret = environment.new_path("data"), environment.new_path("volume"), environment.new_path("secret")
         harness.write_file(secret, b"seven unusual words of a portable kind\n")
-        variables = {**os.environ, "XDG_DATA_HOME": data}
+        variables = {**os.environ, "XDG_STATE_HOME": data}
         made = json.loads(harness.protectfs("init", "--json", *words, "--passphrase-file", secret, path, env=variables).stdout)
         if made["deviceKey"]:
             os.remove(made["deviceKey"])
@@ -242,7 +242,7 @@ def test_a_store_that_names_another_volume(environment):
     victim, hostile = environment.volume(), environment.new_path("hostile")
     uuid = harness.read_file(reader.keybag_file(victim))[16:32]
     secret = ["--passphrase-file", victim.passphrase_file]
-    harness.protectfs("init", *secret, hostile, env={**os.environ, "XDG_DATA_HOME": environment.new_path("data")})
+    harness.protectfs("init", *secret, hostile, env={**os.environ, "XDG_STATE_HOME": environment.new_path("data")})
     whole = bytearray(harness.read_file(hostile + "/.protectfs.keybag"))
     whole[16:32] = uuid
     harness.write_file(hostile + "/.protectfs.keybag", bytes(whole), os.O_TRUNC)

@@ -150,7 +150,7 @@ def test_import_refuses(environment):
     cut = environment.new_path("cut")
     write_file(cut, bags.versions[0][0][:400])
     other_path, other_data = environment.new_path("other"), environment.new_path("data")
-    protectfs("init", "--passphrase-file", bags.volume.passphrase_file, other_path, env={**os.environ, "XDG_DATA_HOME": other_data})
+    protectfs("init", "--passphrase-file", bags.volume.passphrase_file, other_path, env={**os.environ, "XDG_STATE_HOME": other_data})
     # The other volume's device key is on this machine, too.
     key, = (name for name in os.listdir(os.path.join(other_data, "protectfs")) if name.endswith(".key"))
     shutil.copyfile(os.path.join(other_data, "protectfs", key), os.path.join(bags.volume.data, "protectfs", key))

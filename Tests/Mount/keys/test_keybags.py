@@ -95,7 +95,7 @@ def test_another_volumes_keybag(environment):
     volume = environment.volume()
     data = environment.new_path("data")
     other_path = environment.new_path("volume")
-    other_environment = {**os.environ, "XDG_DATA_HOME": data}
+    other_environment = {**os.environ, "XDG_STATE_HOME": data}
     made = json.loads(protectfs("init", "--json", "--passphrase-file", volume.passphrase_file, other_path,
                                 env=other_environment).stdout)
     code = secret_file(volume, "other-code", made["recoveryCode"])
@@ -250,7 +250,7 @@ def initialise(environment, *words):
     with open(passphrase, "w", encoding="ascii") as file:
         file.write(PASSPHRASE + "\n")
     path = os.path.join(place, "volume")
-    variables = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data")}
+    variables = {**os.environ, "XDG_STATE_HOME": os.path.join(place, "data")}
     made = json.loads(protectfs("init", "--json", "--passphrase-file", passphrase, *words, path, env=variables).stdout)
     code = os.path.join(place, "code")
     with open(code, "w", encoding="ascii") as file:

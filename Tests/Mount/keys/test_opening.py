@@ -61,7 +61,7 @@ class Case:
         """The keybag of another volume of this machine."""
         data = self.environment.new_path("data")
         path = self.environment.new_path("volume")
-        protectfs("init", "--passphrase-file", self.volume.passphrase_file, path, env={**os.environ, "XDG_DATA_HOME": data})
+        protectfs("init", "--passphrase-file", self.volume.passphrase_file, path, env={**os.environ, "XDG_STATE_HOME": data})
         shutil.copyfile(os.path.join(path, ".protectfs.keybag"), self.keybag)
 
 

@@ -23,7 +23,7 @@ def secret(environment, text):
 def init(environment, text, *words):
     """What init makes of a passphrase: its exit code, what it says, and whether there is a volume."""
     place = environment.new_path("new")
-    where = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
+    where = {**os.environ, "XDG_STATE_HOME": environment.new_path("data")}
     done = harness.protectfs("init", *QUICK, *words, "--passphrase-file", secret(environment, text), place, env=where, ok=False)
     return done.returncode, done.stderr, os.path.exists(place)
 
@@ -68,7 +68,7 @@ def test_changes(environment):
 def test_terminal(environment):
     """A person may try again."""
     place = environment.new_path("new")
-    where = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
+    where = {**os.environ, "XDG_STATE_HOME": environment.new_path("data")}
     answers = [("New passphrase", "aaa\n"), ("Once more", "aaa\n"), ("New passphrase", STRONG + "\n"),
                ("Once more", STRONG + "\n")]
     code, shown, _ = at_terminal(["init", *QUICK, "--portable", place], where, answers)
@@ -99,7 +99,7 @@ def test_work_without_a_device_key(environment):
     place, data = environment.new_path("new"), environment.new_path("data")
     os.mkdir(data)
     good, wrong = secret(environment, STRONG), secret(environment, "something else")
-    where = {**os.environ, "XDG_DATA_HOME": data}
+    where = {**os.environ, "XDG_STATE_HOME": data}
     made = harness.protectfs("init", *QUICK, "--json", "--device-key", "none", "--passphrase-file", good, place, env=where)
     volume = harness.Volume(place, data, secret(environment, json.loads(made.stdout)["recoveryCode"]), good)
     mount = environment.mount(volume)

@@ -15,6 +15,15 @@ def judge(environment, mount, state, title):
     environment.cell(f"{title}: checks", CHECKS[state], len(lines))
 
 
+def test_spellings(environment):
+    """The spellings of applications' keychain classes: each stores an item and finds it."""
+    lines = harness.run(harness.program("porting-spellings"), environment.mount().path).stdout.splitlines()
+    for line in lines:
+        word, _, name = line.partition(" ")
+        environment.cell(name, "ok", word)
+    environment.cell("spellings", 8, len(lines))
+
+
 def test_states(environment):
     """The wrappers' tests; what was stored in one mount is read in the next."""
     mount = environment.mount()

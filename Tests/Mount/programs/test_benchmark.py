@@ -10,6 +10,7 @@ import time
 
 import handles
 import harness
+import rings
 from namespaces import open_fuse_to_everyone
 
 SCRIPT = os.path.join(harness.REPOSITORY, "mount-scripts/measure/benchmark")
@@ -122,6 +123,10 @@ def test_as_an_ordinary_user(environment):
     """Everything belongs to that user; root only empties the caches."""
     if os.geteuid() != 0 or not shutil.which("fusermount3"):
         raise harness.Skip("needs root and fusermount3(1)")
+    open_fuse_to_everyone(environment, mode=0o600)
+    refused = subprocess.run([SCRIPT, "--user", "nobody", "--binary", harness.binary()], capture_output=True, text=True)
+    environment.cell("[user] who may not open the device", (1, "benchmark: nobody may not open /dev/fuse: sudo chmod 666 /dev/fuse\n"),
+                     (refused.returncode, refused.stderr))
     open_fuse_to_everyone(environment)
     done, results = measure(environment, "--peers", "protectfs", "--only", "read-cold,list-warm,remove", "--user", "nobody")
     environment.cell("[user] exit code", 0, done.returncode)
@@ -129,6 +134,19 @@ def test_as_an_ordinary_user(environment):
     environment.cell("[user] rows", {row: "measured" for row in results["about"]["rows"]}, outcomes(results, "protectfs"))
     refused = subprocess.run([SCRIPT, "--user", "no-such-user", "--binary", harness.binary()], capture_output=True, text=True)
     environment.cell("[user] one that does not exist", (1, "benchmark: no user no-such-user\n"), (refused.returncode, refused.stderr))
+
+
+def test_over_io_uring(environment):
+    """The kernel's switch is on for the mount alone; a mount that has another transport is not measured."""
+    if not rings.allowed():
+        raise harness.Skip("needs root and a kernel with FUSE over io_uring")
+    done, results = measure(environment, "--peers", "protectfs,io-uring", "--only", "mail,remove")
+    environment.cell("[io_uring] exit code", 0, done.returncode)
+    environment.cell("[io_uring] rows", {row: "measured" for row in results["about"]["rows"]}, outcomes(results, "io-uring"))
+    environment.cell("[io_uring] beside protectfs", True, "io_uring / protectfs" in done.stdout)
+    elsewhere = script(environment, 'if [ "$1" = mount ] && [ "$2" = -o ]; then shift 3; set -- mount "$@"; fi')
+    done, results = measure(environment, "--peers", "io-uring", "--only", "mail", "--binary", elsewhere)
+    environment.cell("[another transport]", (1, True), (done.returncode, "do not come over io_uring" in done.stdout))
 
 
 def test_published(environment):

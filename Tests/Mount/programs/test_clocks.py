@@ -28,7 +28,7 @@ def test_wrong_clocks(environment):
         os.makedirs(place + "/mount", mode=0o500)
         volume, mount, secret = place + "/volume", place + "/mount", place + "/passphrase"
         write_file(secret, b"correct horse battery staple\n")
-        env = {**os.environ, "XDG_DATA_HOME": place + "/data", "LD_PRELOAD": library, "CLOCK_SECONDS": str(seconds)}
+        env = {**os.environ, "XDG_STATE_HOME": place + "/data", "LD_PRELOAD": library, "CLOCK_SECONDS": str(seconds)}
         key = ("--passphrase-file", secret)
         codes = {}
         for words in (["init", *key, volume], ["mount", *key, volume, mount], ["status", mount], ["class", "set", "complete", mount],

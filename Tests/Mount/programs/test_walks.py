@@ -1,16 +1,20 @@
 """Programs that walk over a tree: those that want names pay for names, and the others get attributes with them."""
 
 import contextlib
+import ctypes
 import os
 import stat
+import struct
 import subprocess
 import sys
 
+import harness
 from costs import Counter
 from handles import forget
 from harness import Skip, in_child, read_file, run, write_file
 
 DIRECTORIES, FILES = 40, 25
+libc = ctypes.CDLL(None, use_errno=True)
 
 # Each in a process of its own, which has listed nothing before.
 WALKS = {
@@ -125,3 +129,48 @@ def in_directory(path):
     finally:
         os.fchdir(before)
         os.close(before)
+
+
+def entries_of(handle):
+    """(name, position after it) of each entry from the position of the handle on, as getdents64(2) gives them."""
+    room, found = ctypes.create_string_buffer(32768), []
+    while True:
+        filled = libc.syscall(217 if os.uname().machine == "x86_64" else 61, handle, room, len(room))
+        assert filled >= 0, ctypes.get_errno()
+        if not filled:
+            return found
+        start = 0
+        while start < filled:
+            _, position, length = struct.unpack_from("<QqH", room, start)
+            found.append((room.raw[start + 19:start + length].split(b"\0")[0], position))
+            start += length
+
+
+def test_positions_of_32_bits(environment):
+    """On ext4, a program without large-file support can list a directory, and go on from each position."""
+    mount = environment.mount()
+    os.mkdir(mount / "many")
+    for number in range(150):
+        harness.write_file(mount / f"many/{number}", b"")
+    store = os.open(mount.stored("many"), os.O_RDONLY)
+    try:
+        if os.lseek(store, 0, os.SEEK_END) != 2 ** 63 - 1:
+            raise harness.Skip("the store does not list by a hash")
+    finally:
+        os.close(store)
+    handle = os.open(mount / "many", os.O_RDONLY)
+    try:
+        found = entries_of(handle)
+        names = [name for name, _ in found]
+        environment.cell("each name once", sorted([b".", b".."] + [b"%d" % number for number in range(150)]), sorted(names))
+        environment.cell("positions beyond 31 bits", [], [position for _, position in found if not 0 < position < 2 ** 31])
+        environment.cell("from each position", [], [
+            index for index, (_, position) in enumerate(found)
+            if [name for name, _ in from_position(handle, position)] != names[index + 1:]])
+    finally:
+        os.close(handle)
+
+
+def from_position(handle, position):
+    os.lseek(handle, position, os.SEEK_SET)
+    return entries_of(handle)

@@ -271,7 +271,7 @@ def test_places_of_sockets(environment):
     run = lambda *words, ok=True, **variables: harness.run(
         *user.become, "env", "-i", *(f"{name}={value}" for name, value in variables.items()), harness.binary(), *words, ok=ok)
     environments = ({}, {"XDG_RUNTIME_DIR": user.variables["XDG_RUNTIME_DIR"]}, {"HOME": "/nonexistent", "XDG_RUNTIME_DIR": "/run"})
-    data = {"XDG_DATA_HOME": user.variables["XDG_DATA_HOME"]}
+    data = {"XDG_STATE_HOME": user.variables["XDG_STATE_HOME"]}
     mount = ["mount", "--recovery-file", user.code_file, user.volume, user.path]
     sockets = lambda place: sorted(name for name in os.listdir(place) if name[0].isdigit())
     with directory_of(SQUATTER, f"/tmp/protectfs-{number}") as squatted:

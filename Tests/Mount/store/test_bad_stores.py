@@ -75,7 +75,7 @@ def test_no_permission(environment):
     run = point(environment)
     os.chmod(run, 0o700)
     os.chown(run, 65534, 65534)
-    variables = {**volume.environment, "HOME": "/nonexistent", "XDG_DATA_HOME": environment.base + "/none",
+    variables = {**volume.environment, "HOME": "/nonexistent", "XDG_STATE_HOME": environment.base + "/none",
                  "XDG_RUNTIME_DIR": run}
 
     def attempt(name, code, *words):
@@ -95,7 +95,7 @@ def test_no_permission(environment):
     for directory, directories, files in os.walk(os.path.dirname(volume.path)):
         for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
             os.lchown(name, 65534, 65534)
-    variables["XDG_DATA_HOME"] = volume.data
+    variables["XDG_STATE_HOME"] = volume.data
     attempt("mount at a place of somebody else", FAILURE, "mount", "--no-unlock", volume.path, here)
     attempt("lock of a mount of somebody else", FAILURE, "lock", mount.path)
     environment.cell("the other mount goes on", "unlocked", mount.state())

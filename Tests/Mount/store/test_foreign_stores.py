@@ -151,3 +151,37 @@ def test_glusterfs(environment):
     if environment.mode == "quick":
         raise harness.Skip("GlusterFS takes a minute: --mode usual")
     run(environment, "GlusterFS")
+
+def test_short_names(environment):
+    """encfs takes names of 175 bytes: names of any length work, there and where the volume is moved, and init says what it costs."""
+    with foreign(environment, "encfs") as store:
+        volume = new_volume(environment, store)
+        other = os.path.join(store.path, "other")
+        done = harness.protectfs("init", "--passphrase-file", volume.passphrase_file, other, env=volume.environment)
+        environment.cell("init says so", True, "names of at most 175 bytes" in done.stderr and "more than 115 bytes" in done.stderr)
+        mount = environment.mount(volume)
+        names = ["n" * length for length in (1, 91, 92, 115, 116, 150, 175, 176, 254, 255)]
+        environment.cell("statvfs", 255, os.statvfs(mount.path).f_namemax)
+        for name in names:
+            harness.write_file(mount / name, name.encode())
+            os.rename(mount / name, mount / (name[:-1] + "m"))
+            os.rename(mount / (name[:-1] + "m"), mount / name)
+        environment.cell("listed", names, sorted(os.listdir(mount.path), key=len))
+        mount.unmount()
+        environment.cell("errors that fsck finds", [], errors(volume))
+        place = environment.new_path("moved")
+        shutil.copytree(volume.path, place, symlinks=True)
+    moved = harness.Volume(place, volume.data, volume.code_file, volume.passphrase_file)
+    mount = environment.mount(moved)
+    environment.cell("moved: listed", names, sorted(os.listdir(mount.path), key=len))
+    environment.cell("moved: read", [name.encode() for name in names], [harness.read_file(mount / name) for name in names])
+    long = names[5]
+    environment.cell("moved: made anew", "EEXIST", harness.outcome(os.mkdir, mount / long))
+    harness.write_file(mount / "new", b"new")
+    os.rename(mount / "new", mount / long)
+    os.unlink(mount / names[6])
+    harness.write_file(mount / names[6], b"direct")
+    environment.cell("moved: changed", (b"new", b"direct"), (harness.read_file(mount / long), harness.read_file(mount / names[6])))
+    environment.cell("moved: each once", names, sorted(os.listdir(mount.path), key=len))
+    mount.unmount()
+    environment.cell("moved: errors that fsck finds", [], errors(moved))

@@ -70,7 +70,7 @@ class Desktop:
         self.address = bus.stdout.readline().strip()
         self.variables = {
             **os.environ, "DISPLAY": ":" + display, "DBUS_SESSION_BUS_ADDRESS": self.address, "HOME": self.place + "/home",
-            "XDG_DATA_HOME": data, "XDG_DATA_DIRS": f"{self.shared}:/usr/share", "XDG_RUNTIME_DIR": self.place + "/run",
+            "XDG_STATE_HOME": data, "XDG_DATA_HOME": data, "XDG_DATA_DIRS": f"{self.shared}:/usr/share", "XDG_RUNTIME_DIR": self.place + "/run",
             "GSETTINGS_BACKEND": "memory", "GDK_BACKEND": "x11", "GSK_RENDERER": "cairo", "GTK_A11Y": "none",
             "LC_ALL": "C.UTF-8"}
 

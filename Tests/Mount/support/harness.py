@@ -170,7 +170,7 @@ class Volume:
 
     @property
     def environment(self):
-        return {**os.environ, "XDG_DATA_HOME": self.data}
+        return {**os.environ, "XDG_STATE_HOME": self.data}
 
 
 class Mount:
@@ -349,7 +349,7 @@ def make_template(place):
     with open(secret, "w", encoding="ascii") as file:
         file.write(PASSPHRASE + "\n")
     volume = os.path.join(place, "volume")
-    environment = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data")}
+    environment = {**os.environ, "XDG_STATE_HOME": os.path.join(place, "data")}
     made = json.loads(protectfs("init", "--json", "--passphrase-file", secret, volume, env=environment).stdout)
     with open(os.path.join(place, "code"), "w", encoding="ascii") as file:
         file.write(made["recoveryCode"] + "\n")

@@ -59,10 +59,10 @@ class Login:
         self.user = OrdinaryUser(environment, number=64123)
         place = self.home = os.path.dirname(self.user.path)
         os.makedirs(place + "/.config/protectfs")
-        os.makedirs(place + "/.local/share")
-        os.rename(place + "/data/protectfs", place + "/.local/share/protectfs")
+        os.makedirs(place + "/.local/state")
+        os.rename(place + "/data/protectfs", place + "/.local/state/protectfs")
         harness.write_file(place + "/.config/protectfs/config", harness.CONFIGURATION)
-        for path in (".config", ".config/protectfs", ".local", ".local/share"):
+        for path in (".config", ".config/protectfs", ".local", ".local/state"):
             os.chown(os.path.join(place, path), 64123, 64123)
         self.user.variables = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         own_etc(environment)

@@ -75,12 +75,12 @@ def own_devices(environment):
     harness.run("mount", "--move", place, "/dev")
 
 
-def open_fuse_to_everyone(environment):
-    """Has /dev/fuse as udev makes it, in a mount namespace of this test's own."""
-    if os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
+def open_fuse_to_everyone(environment, mode=0o666):
+    """Has /dev/fuse as udev makes it, or with another mode, in a mount namespace of this test's own."""
+    if os.stat("/dev/fuse").st_mode & 0o006 == mode & 0o006:
         return
     own_namespace()
     device = environment.new_path("fuse")
     os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 229))
-    os.chmod(device, 0o666)
+    os.chmod(device, mode)
     harness.run("mount", "--bind", device, "/dev/fuse")

@@ -43,7 +43,7 @@ class Shell:
             os.makedirs(tools)
             os.symlink(harness.binary(), os.path.join(tools, "protectfs"))
         self.environment = {**os.environ, "HOME": home, "TERM": "dumb", "COMPLETIONS": COMPLETIONS, "DUMPED": self.dumped,
-                            "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": place, "XDG_DATA_HOME": place,
+                            "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": place, "XDG_STATE_HOME": place, "XDG_DATA_HOME": place,
                             "PATH": tools + ":" + os.environ["PATH"]}
         self.child = None
         if name == "fish":

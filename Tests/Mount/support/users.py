@@ -26,7 +26,7 @@ class OrdinaryUser:
         for directory, directories, files in os.walk(place):
             for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
                 os.lchown(name, number, number)
-        self.variables = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data"),
+        self.variables = {**os.environ, "XDG_STATE_HOME": os.path.join(place, "data"),
                           "XDG_RUNTIME_DIR": os.path.join(place, "run"), "HOME": place}
         self.become = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", "--inh-caps=-all"]
 

@@ -66,10 +66,10 @@ func handles(in directory: URL, _ words: [String]) {
 /// Every item below the directory with its class, by each way of enumerating.
 func enumerated(in directory: URL, _ words: [String]) {
     let manager = FileManager.default
-    let keys: [URLResourceKey] = [.fileProtectionKey, .isRegularFileKey, .fileSizeKey]
+    let keys: Set<URLResourceKey> = [.fileProtectionKey, .isRegularFileKey, .fileSizeKey]
     var found: [String] = []
     var errors: [String] = []
-    let below = manager.enumerator(at: directory, includingPropertiesForKeys: keys) { url, error in
+    let below = manager.enumerator(at: directory, includingPropertiesForKeys: Array(keys)) { url, error in
         errors.append("\(url.lastPathComponent) \((error as NSError).code)")
         return true
     }
@@ -80,7 +80,7 @@ func enumerated(in directory: URL, _ words: [String]) {
     }
     print(found.sorted().joined(separator: ", "))
     show("in all values") {
-        try manager.contentsOfDirectory(at: directory, includingPropertiesForKeys: keys).compactMap {
+        try manager.contentsOfDirectory(at: directory, includingPropertiesForKeys: Array(keys)).compactMap {
             try $0.resourceValues(forKeys: keys).allValues[.fileProtectionKey] as? URLFileProtection
         }.count
     }

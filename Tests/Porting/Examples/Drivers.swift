@@ -18,7 +18,8 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "fetched": fetched, "marking": marking, "unmarking": unmarking, "marksOfNSURL": marksOfNSURL, "tighten": tighten,
     "tighten-written": tightenWhileWritten, "value": getResourceValue, "unless-open": makeUnlessOpen,
     "container": container, "launch-by-name": launchByName, "inactive": inactive, "crowd": crowd,
-    "crowdWhileLocked": crowdWhileLocked,
+    "crowdWhileLocked": crowdWhileLocked, "variable": valuesByVariable, "sweeps": sweeps, "export": export,
+    "logout": clearAtLogout, "databases": databases, "descriptors": descriptors, "groups": groups,
 ]
 
 private func save(in directory: URL, _ words: [String]) {

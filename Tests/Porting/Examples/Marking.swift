@@ -24,7 +24,7 @@ func unmarking(in directory: URL, _ words: [String]) {
     for _ in 0..<2 { step("unmarked") { try url.setResourceValues(values) } }
     show("after") { try isExcluded(url).map { "\($0)" } ?? "nil" }
     show("capacities") {
-        let keys: [URLResourceKey] = [
+        let keys: Set<URLResourceKey> = [
             .volumeAvailableCapacityKey, .volumeAvailableCapacityForImportantUsageKey,
             .volumeAvailableCapacityForOpportunisticUsageKey,
         ]

@@ -57,8 +57,8 @@ struct DiskCache {
     }
 
     private func items() throws -> [(url: URL, expiry: Date, size: Int)] {
-        let keys: [URLResourceKey] = [.contentModificationDateKey, .fileSizeKey, .isRegularFileKey]
-        let all = manager.enumerator(at: directory, includingPropertiesForKeys: keys, options: .skipsHiddenFiles)
+        let keys: Set<URLResourceKey> = [.contentModificationDateKey, .fileSizeKey, .isRegularFileKey]
+        let all = manager.enumerator(at: directory, includingPropertiesForKeys: Array(keys), options: .skipsHiddenFiles)
         var found: [(URL, Date, Int)] = []
         while let url = all?.nextObject() as? URL {
             let values = try url.resourceValues(forKeys: keys)

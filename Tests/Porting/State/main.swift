@@ -45,7 +45,46 @@ func observeEarly() async throws {
     while true { try await Task.sleep(for: .seconds(60)) }
 }
 
+/// What an application says when it leaves the foreground and comes back. A task keeps it from being locked until "end" is typed.
+func followForeground() async throws {
+    let application = UIApplication.shared
+    let names = [
+        UIApplication.willResignActiveNotification, UIApplication.didEnterBackgroundNotification,
+        UIApplication.protectedDataWillBecomeUnavailableNotification,
+        UIApplication.protectedDataDidBecomeAvailableNotification, UIApplication.willEnterForegroundNotification,
+    ]
+    for name in names {
+        _ = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) {
+            let state = application.applicationState == .background ? "background" : "active"
+            say("\($0.name.rawValue.replacingOccurrences(of: "UIApplication", with: "")) \(state)")
+        }
+    }
+    Task {
+        for await _ in NotificationCenter.default.notifications(named: UIApplication.didBecomeActiveNotification) {
+            say("sequence \(application.applicationState == .active)")
+        }
+    }
+    Thread.detachNewThread {
+        var task = UIBackgroundTaskIdentifier.invalid
+        while let line = readLine() {
+            switch line {
+            case "begin": task = application.beginBackgroundTask(withName: "saving") { say("expired") }
+            case "end": application.endBackgroundTask(task)
+            default: break
+            }
+            say("\(line) \(task == .invalid)")
+        }
+        exit(0)
+    }
+    say("ready")
+    while true { try await Task.sleep(for: .seconds(60)) }
+}
+
 let words = Array(CommandLine.arguments.dropFirst())
+if words[0] == "foreground" {
+    try UIApplication.shared.useProtectedData(at: URL(fileURLWithPath: words[1]))
+    try await followForeground()
+}
 if words == ["early"] { try await observeEarly() }
 if words[0] == "contained" {
     try ProtectedContainer.use(at: URL(fileURLWithPath: words[1]))

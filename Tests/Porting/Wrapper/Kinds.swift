@@ -20,19 +20,22 @@ enum WebProtocol: CaseIterable {
     case httpProxy, httpsProxy, ftpProxy, smb, rtsp, rtspProxy, daap, eppc, ipp, nntps, ldaps, telnetS, imaps, ircs,
         pop3S
 
-    private static let words: [WebProtocol: CFString] = [
-        .ftp: kSecAttrProtocolFTP, .ftpAccount: kSecAttrProtocolFTPAccount, .http: kSecAttrProtocolHTTP,
-        .irc: kSecAttrProtocolIRC, .nntp: kSecAttrProtocolNNTP, .pop3: kSecAttrProtocolPOP3,
-        .smtp: kSecAttrProtocolSMTP, .socks: kSecAttrProtocolSOCKS, .imap: kSecAttrProtocolIMAP,
-        .ldap: kSecAttrProtocolLDAP, .appleTalk: kSecAttrProtocolAppleTalk, .afp: kSecAttrProtocolAFP,
-        .telnet: kSecAttrProtocolTelnet, .ssh: kSecAttrProtocolSSH, .ftps: kSecAttrProtocolFTPS,
-        .https: kSecAttrProtocolHTTPS, .httpProxy: kSecAttrProtocolHTTPProxy, .httpsProxy: kSecAttrProtocolHTTPSProxy,
-        .ftpProxy: kSecAttrProtocolFTPProxy, .smb: kSecAttrProtocolSMB, .rtsp: kSecAttrProtocolRTSP,
-        .rtspProxy: kSecAttrProtocolRTSPProxy, .daap: kSecAttrProtocolDAAP, .eppc: kSecAttrProtocolEPPC,
-        .ipp: kSecAttrProtocolIPP, .nntps: kSecAttrProtocolNNTPS, .ldaps: kSecAttrProtocolLDAPS,
-        .telnetS: kSecAttrProtocolTelnetS, .imaps: kSecAttrProtocolIMAPS, .ircs: kSecAttrProtocolIRCS,
-        .pop3S: kSecAttrProtocolPOP3S,
-    ]
+    private static var words: [WebProtocol: CFString] {
+        [
+            .ftp: kSecAttrProtocolFTP, .ftpAccount: kSecAttrProtocolFTPAccount, .http: kSecAttrProtocolHTTP,
+            .irc: kSecAttrProtocolIRC, .nntp: kSecAttrProtocolNNTP, .pop3: kSecAttrProtocolPOP3,
+            .smtp: kSecAttrProtocolSMTP, .socks: kSecAttrProtocolSOCKS, .imap: kSecAttrProtocolIMAP,
+            .ldap: kSecAttrProtocolLDAP, .appleTalk: kSecAttrProtocolAppleTalk, .afp: kSecAttrProtocolAFP,
+            .telnet: kSecAttrProtocolTelnet, .ssh: kSecAttrProtocolSSH, .ftps: kSecAttrProtocolFTPS,
+            .https: kSecAttrProtocolHTTPS, .httpProxy: kSecAttrProtocolHTTPProxy,
+            .httpsProxy: kSecAttrProtocolHTTPSProxy,
+            .ftpProxy: kSecAttrProtocolFTPProxy, .smb: kSecAttrProtocolSMB, .rtsp: kSecAttrProtocolRTSP,
+            .rtspProxy: kSecAttrProtocolRTSPProxy, .daap: kSecAttrProtocolDAAP, .eppc: kSecAttrProtocolEPPC,
+            .ipp: kSecAttrProtocolIPP, .nntps: kSecAttrProtocolNNTPS, .ldaps: kSecAttrProtocolLDAPS,
+            .telnetS: kSecAttrProtocolTelnetS, .imaps: kSecAttrProtocolIMAPS, .ircs: kSecAttrProtocolIRCS,
+            .pop3S: kSecAttrProtocolPOP3S,
+        ]
+    }
 
     var word: String { Self.words[self]! as String }
 

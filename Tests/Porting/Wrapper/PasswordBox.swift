@@ -46,7 +46,7 @@ struct ItemProperties {
 extension CFError {
     /// The error as an NSError, built from its parts.
     var rebuilt: NSError {
-        let information = CFErrorCopyUserInfo(self) as [String: Any]
+        let information = CFErrorCopyUserInfo(self) as? [String: Any]
         return NSError(domain: CFErrorGetDomain(self) as String, code: CFErrorGetCode(self), userInfo: information)
     }
 }

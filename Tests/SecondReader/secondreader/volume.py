@@ -19,6 +19,8 @@ RESERVED = b".protectfs."
 #: In place of the ID of objects that have none: symlinks and special files.
 NO_ID = bytes(16)
 VERSION = b"\x02"
+#: The longest name that is never long.
+NEVER_LONG = 91
 #: Version byte of a target that is in an overflow object, the form's length, and the longest target.
 IN_OVERFLOW, LONG_FORM, LONGEST_TARGET = b"\x03", 509, 4095
 #: The name of the attribute that holds others, and the longest value.
@@ -136,8 +138,12 @@ class Volume:
         name = self._open_name(encoding, directory_id, self.keys.name_iv, self.keys.name_cipher)
         if name in (b".", b"..") or b"/" in name or b"\0" in name or len(name) > 255:
             raise Refused("name: form")
-        if (len(name) > 175) != (encoding is not backing):
+        is_long = encoding is not backing
+        if len(name) > 175 and not is_long or len(name) <= NEVER_LONG and is_long:
             raise Refused("name: long form")
+        # A store with shorter names has made it. Beside the other form it does not count.
+        if is_long and len(name) <= 175 and os.path.lexists(os.path.join(directory, encoding)):
+            raise Refused("name: both forms")
         return name
 
     def encode_xattr(self, name, owner):

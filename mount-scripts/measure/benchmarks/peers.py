@@ -1,13 +1,19 @@
 """The file systems under test: how each is made, mounted and unmounted."""
 
+import json
 import os
 import re
 import resource
 import shutil
 import subprocess
+import sys
 import time
 
 from .processes import Failed, fields, kill, resident, run, seconds, serving, wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "..", "..", "Tests", "Mount", "support"))
+import rings  # noqa: E402
 
 LOOPBACK_SOURCE = "/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c"
 PASSPHRASE = "benchmark"
@@ -173,6 +179,7 @@ class Plain(Peer):
 
 class Protectfs(Peer):
     name = title = daemon = "protectfs"
+    options_of_mount = ()
 
     def __init__(self, options, scratch, store):
         super().__init__(options, scratch, store)
@@ -184,7 +191,7 @@ class Protectfs(Peer):
     def start(self):
         end = time.monotonic() + ENDING
         while True:
-            done = subprocess.run([self.program, "mount", "--passphrase-file", self.secret, self.below, self.point],
+            done = subprocess.run([self.program, "mount", *self.options_of_mount, "--passphrase-file", self.secret, self.below, self.point],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, **self.user.words())
             if done.returncode == 0:
                 return
@@ -205,6 +212,25 @@ class ClassA(Protectfs):
         self.mount()
         self.run(self.program, "class", "set", "complete", self.point)
         self.unmount()
+
+
+class OverRing(Protectfs):
+    """The same with requests over io_uring, which the kernel's switch allows for the mount alone."""
+
+    name = "io-uring"
+    title = "protectfs (io_uring)"
+    options_of_mount = ("-o", "io_uring=auto")
+
+    @classmethod
+    def missing(cls):
+        return None if rings.allowed() else "FUSE over io_uring needs root, and a kernel that has it (Linux 6.14)"
+
+    def mount(self):
+        with rings.switched_on():
+            super().mount()
+        status = json.loads(self.run(self.program, "status", "--json", self.point))
+        if status["transport"] != "io_uring":
+            raise Failed(f"its requests do not come over io_uring: {status['transport']}")
 
 
 class Before(Protectfs):
@@ -298,5 +324,5 @@ class Loopback(Peer):
                 pass
 
 
-KINDS = {kind.name: kind for kind in (Protectfs, ClassA, Gocryptfs, Securefs, Encfs, Cryfs, Loopback, Before, Plain)}
-DEFAULT = ("protectfs", "class-a", "gocryptfs", "securefs", "encfs", "loopback")
+KINDS = {kind.name: kind for kind in (Protectfs, ClassA, OverRing, Gocryptfs, Securefs, Encfs, Cryfs, Loopback, Before, Plain)}
+DEFAULT = ("protectfs", "class-a", "io-uring", "gocryptfs", "securefs", "encfs", "loopback")

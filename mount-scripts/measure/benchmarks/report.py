@@ -1,5 +1,7 @@
 """The results as text for a terminal, and as Markdown for the documents."""
 
+from .results import SUBJECTS
+
 
 def short(value):
     if value is None:
@@ -44,14 +46,8 @@ def figures(results, figure, has_units=False):
     return found
 
 
-def ratio_columns(results):
-    for subject in results.subjects():
-        for peer in results.others() + (["protectfs"] if subject == "class-a" and "protectfs" in results.peers() else []):
-            yield subject, peer
-
-
 def ratios(results, header):
-    columns = list(ratio_columns(results))
+    columns = list(results.pairs())
     found = [["row"] + [header(subject, peer) for subject, peer in columns]]
     for name, about in results.about["rows"].items():
         found.append([about["title"]] + [times(results.ratio(name, subject, peer)) for subject, peer in columns])
@@ -71,9 +67,9 @@ def description(results):
 def text(results):
     """Everything, for a terminal."""
     parts = [description(results), "Speed, medians of the rounds (more is better):\n" + grid(figures(results, "rate", True))]
-    table = ratios(results, lambda subject, peer: ("A / " if subject == "class-a" else "/ ") + peer)
+    table = ratios(results, lambda subject, peer: SUBJECTS[subject] + "/ " + peer)
     if table:
-        parts.append("Speed of protectfs, and of its class A, divided by that of the other:\n" + grid(table))
+        parts.append("Speed of protectfs divided by that of the other:\n" + grid(table))
     parts.append("CPU seconds of the daemon per GiB:\n" + grid(figures(results, "cpuSecondsPerGiB")))
     parts.append("CPU seconds of the daemon:\n" + grid(figures(results, "cpuSeconds")))
     parts.append("Resident memory of the daemon after the row, MiB:\n" + grid(figures(results, "residentMiB")))
@@ -87,7 +83,7 @@ def all_ratios(results):
     def header(subject, peer):
         version = results.about["peers"][peer]["version"]
         name = "protectfs" if peer == "protectfs" else "loopback" if peer == "loopback" else f"{peer} {version}".removesuffix(" unknown")
-        return f"class A / {name}" if subject == "class-a" else f"/ {name}"
+        return f"{SUBJECTS[subject]}/ {name}"
 
     return ratios(results, header)
 
@@ -99,7 +95,7 @@ README_ROWS = ("sequential write", "SQLite in WAL mode, transactions", "make -j2
 def readme(results):
     """The table of the README: five rows, good and bad ones, beside the encrypted peers."""
     first, *rows = all_ratios(results)
-    columns = [place for place, name in enumerate(first) if not name.startswith("class A") and name != "/ loopback"]
+    columns = [place for place, name in enumerate(first) if not name.startswith("class A") and not name.endswith(("/ loopback", "/ protectfs"))]
     chosen = [row for name in README_ROWS for row in rows if row[0] == name]
     return markdown([[row[place] for place in columns] for row in [first, *chosen]])
 

@@ -8,6 +8,9 @@ from .processes import Failed
 
 FIGURES = ("rate", "seconds", "cpuSeconds", "cpuSecondsPerGiB", "residentMiB")
 
+# The peers that the ratios are about, and how a column calls each.
+SUBJECTS = {"protectfs": "", "class-a": "class A ", "io-uring": "io_uring "}
+
 
 class Results:
     """`about` describes the run; each sample is one row of one peer in one round, with a rate or the reason of a failure."""
@@ -92,18 +95,23 @@ class Results:
 
     def subjects(self):
         """The peers that the ratios are about."""
-        return [peer for peer in self.peers() if peer in ("protectfs", "class-a")]
+        return [peer for peer in self.peers() if peer in SUBJECTS]
 
     def others(self):
-        return [peer for peer in self.peers() if peer not in ("protectfs", "class-a", "plain")]
+        return [peer for peer in self.peers() if peer not in (*SUBJECTS, "plain")]
+
+    def pairs(self):
+        """Each subject with what it is compared with: the others, and protectfs as it is by default."""
+        for subject in self.subjects():
+            for peer in self.others() + (["protectfs"] if subject != "protectfs" and "protectfs" in self.peers() else []):
+                yield subject, peer
 
     def ratios(self, row):
         found = {}
-        for subject in self.subjects():
-            for peer in self.others() + (["protectfs"] if subject == "class-a" and "protectfs" in self.peers() else []):
-                value = self.ratio(row, subject, peer)
-                if value is not None:
-                    found.setdefault(subject, {})[peer] = round(value, 3)
+        for subject, peer in self.pairs():
+            value = self.ratio(row, subject, peer)
+            if value is not None:
+                found.setdefault(subject, {})[peer] = round(value, 3)
         return found
 
     def failures(self):
