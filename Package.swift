@@ -31,8 +31,8 @@ let sanitized = [
     ],
 ]
 
-// What mount-scripts/run-tests builds: all unit tests ("all"), with the program for mount tests ("quick"), or those for a sanitizer;
-// with the address sanitizer's also the fuzzing program.
+// What mount-scripts/run-tests builds: everything ("release"), all unit tests ("all"), with the program for mount tests ("quick"), or
+// those for a sanitizer; with the address sanitizer's also the fuzzing program.
 let choice = Context.environment["PROTECTFS_TESTS"]
 
 /// A module, and its unit tests unless it is `untested`: then mount tests run its code.
@@ -99,7 +99,8 @@ let modules: [[Target]] = [
             "CLinuxShim", "HostSystem", "VolumeFormat",
         ]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
-    module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
+    module(
+        "Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"], threads: ["Threads", "Support.swift"]),
     module("BackingStore", uses: ["CLibrary", "CLinuxShim", "VolumeFormat", "HostSystem"], tests: ["MemoryStore"]),
     module(
         "KeyFiles", uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
@@ -311,7 +312,7 @@ let secrets: [Target] = [
         name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem"],
         swiftSettings: strict),
     .executableTarget(
-        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Keychain"),
+        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Keychain", swiftSettings: []),
     .executableTarget(
         name: "porting-wrapper", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Wrapper",
         swiftSettings: plain),
@@ -343,25 +344,41 @@ if !fuzzing.isEmpty {
     }
 }
 
-// The targets of tests, and what they need.
-func tests(in everything: [Target]) -> [Target] {
-    let chosen = choice.flatMap { sanitized[$0] }?.map { $0 + "Tests" }
-    let program = choice == "quick" ? "protectfs" : "fuzz"
+// What these targets need, and they themselves.
+func closure(of targets: [Target], in everything: [Target]) -> Set<String> {
     var needed: Set<String> = []
-    var next = everything.filter { $0.name == program || $0.type == .test && chosen?.contains($0.name) != false }
+    var next = targets
     while let target = next.popLast() {
         needed.insert(target.name)
         for case .byNameItem(let name, _) in target.dependencies {
             next += everything.filter { $0.name == name && !needed.contains(name) }
         }
     }
+    return needed
+}
+
+// Tests and examples take longer to optimise than they run. A power cut in memory does not.
+let optimizedInTests = closure(of: everything.filter { ["protectfs", "MemoryStore"].contains($0.name) }, in: everything)
+if choice == "release" {
+    for target in everything where target.swiftSettings != nil && !optimizedInTests.contains(target.name) {
+        target.swiftSettings? += [.unsafeFlags(["-Onone"])]
+    }
+}
+
+// The targets of tests, and what they need.
+func tests(in everything: [Target]) -> [Target] {
+    let chosen = choice.flatMap { sanitized[$0] }?.map { $0 + "Tests" }
+    let program = choice == "quick" ? "protectfs" : "fuzz"
+    let needed = closure(
+        of: everything.filter { $0.name == program || $0.type == .test && chosen?.contains($0.name) != false },
+        in: everything)
     return everything.filter { needed.contains($0.name) }
 }
+let isWhole = choice == nil || choice == "release"
 let package = Package(
     name: "protectfs",
-    products: choice != nil
-        ? []
-        : [
+    products: isWhole
+        ? [
             .executable(name: "protectfs", targets: ["protectfs"]),
             .library(name: "FileProtection", targets: ["FileProtection"]),
             .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
@@ -369,6 +386,6 @@ let package = Package(
             .library(name: "XCTestCompat", targets: ["XCTestCompat"]),
             .library(name: "VolumeControl", targets: ["VolumeControl"]),
             .plugin(name: "CheckImports", targets: ["CheckImports"]),
-        ],
-    targets: choice == nil ? everything : tests(in: everything),
+        ] : [],
+    targets: isWhole ? everything : tests(in: everything),
     swiftLanguageModes: [.v6])
