@@ -108,6 +108,12 @@ extension ControlServer {
                     throw ControlFailure(code: "malformed", message: "path needs a relative path")
                 }
                 return Self.success(try handler.path(asked).json)
+            case "trust":
+                guard let asked = TrustRequest(request) else {
+                    throw ControlFailure(code: "malformed", message: "trust needs a relative path, or all")
+                }
+                try handler.trust(asked)
+                return Self.success(.null)
             default: throw ControlFailure(code: "unknownRequest", message: "no such request")
             }
         } catch {

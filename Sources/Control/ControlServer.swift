@@ -36,6 +36,8 @@ package protocol ControlHandler: AnyObject, Sendable {
     func prove(_ challenge: MountChallenge) -> [UInt8]
     /// Translates between the paths of the mount and of its store. Works in every state.
     func path(_ request: PathRequest) throws(ControlFailure) -> PathReport
+    /// Accepts files that are older than this machine has seen them. Works in every state.
+    func trust(_ request: TrustRequest) throws(ControlFailure)
 }
 
 /// Bounds of the server.

@@ -90,6 +90,8 @@ package struct StatusReport: Sendable, Equatable {
     package var transport = "dev_fuse"
     /// Number of problems that have been reported since mounting.
     package var damage = 0
+    /// Number of files that were opened since mounting and are older than this machine has seen them.
+    package var older = 0
 
     /// A report with default values.
     package init() {}
@@ -107,7 +109,7 @@ package struct StatusReport: Sendable, Equatable {
             "idleLimit": idleLimit.map { .integer($0) } ?? .null, "idleFor": idleFor.map { .integer($0) } ?? .null,
             "unlockFailures": .integer(Int64(unlockFailures)), "retryAfter": .number(retryAfter),
             "pid": .integer(Int64(processID)), "damage": .integer(Int64(damage)),
-            "transport": .string(transport),
+            "older": .integer(Int64(older)), "transport": .string(transport),
         ]
     }
 
@@ -138,6 +140,7 @@ package struct StatusReport: Sendable, Equatable {
         retryAfter = json["retryAfter"]?.seconds ?? 0
         processID = Int32(clamping: json["pid"]?.integer ?? 0)
         damage = Int(clamping: json["damage"]?.integer ?? 0)
+        older = Int(clamping: json["older"]?.integer ?? 0)
         transport = json["transport"]?.text ?? transport
     }
 }

@@ -116,6 +116,9 @@ package struct MountOption: Sendable {
         flag("strict", "never tolerate crash damage: every file that looks cut, zeroed or stale is an error") {
             $0.volume.isStrict = true
         },
+        flag("fresh", "do not open a file that is older than this machine has seen it, as after a restore (EIO)") {
+            $0.volume.refusesOlder = true
+        },
         flag("recover", "tolerate crash damage in every file, for a restored snapshot") { $0.volume.recovers = true },
         flag(
             "no_family_class",

@@ -270,7 +270,7 @@ extension Damage {
     fileprivate var isOfContent: Bool {
         switch self {
         case .header, .wrap, .block, .length, .zeroPage, .missingHeader, .late: true
-        case .name, .companion, .record, .missingRecord, .symlink, .attribute, .kind: false
+        case .name, .companion, .record, .missingRecord, .symlink, .attribute, .kind, .older: false
         }
     }
 }

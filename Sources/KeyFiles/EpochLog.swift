@@ -21,27 +21,31 @@ package struct EpochRecord: Sendable {
     package let close: @Sendable ([UInt32]) throws(VolumeError) -> Void
     /// Makes a list of changed files for an epoch that was just drawn, durably. Nil if none can be kept.
     package let list: @Sendable (_ epoch: UInt32) -> ChangedListFile?
+    /// The seconds since 1970.
+    package let clock: @Sendable () -> Int64
 
     /// A record of one's own.
     package init(
         draw: @escaping @Sendable (_ highest: UInt32) throws(VolumeError) -> UInt32,
         close: @escaping @Sendable ([UInt32]) throws(VolumeError) -> Void,
-        list: @escaping @Sendable (_ epoch: UInt32) -> ChangedListFile? = { _ in nil }
+        list: @escaping @Sendable (_ epoch: UInt32) -> ChangedListFile? = { _ in nil },
+        clock: @escaping @Sendable () -> Int64 = { WallClock.seconds }
     ) {
         self.draw = draw
         self.close = close
         self.list = list
+        self.clock = clock
     }
 
     /// No record, for a mount without a state file. Epochs rise by what the mount itself knows, and by the clock.
     ///
     /// - Parameter clock: gives the seconds since 1970.
     package static func none(clock: @escaping @Sendable () -> Int64 = { WallClock.seconds }) -> EpochRecord {
-        EpochRecord { (highest) throws(VolumeError) in
-            guard let drawn = Epoch.next(after: highest, at: clock()) else { throw .readOnly }
-            return drawn
-        } close: { _ in
-        }
+        EpochRecord(
+            draw: { (highest) throws(VolumeError) in
+                guard let drawn = Epoch.next(after: highest, at: clock()) else { throw .readOnly }
+                return drawn
+            }, close: { _ in }, clock: clock)
     }
 }
 
@@ -75,15 +79,16 @@ package final class EpochLog: Sendable {
     /// The epochs of a mount that begins.
     /// - Parameters:
     ///   - endedBadly: the epochs that the state file lists as open.
+    ///   - highest: the highest epoch that it names.
     ///   - record: draws and closes epochs, durably.
     package init(
-        endedBadly: [UInt32], tolerance: CrashTolerance, limit: UInt64 = EpochLog.limit,
+        endedBadly: [UInt32], highest: UInt32 = 0, tolerance: CrashTolerance, limit: UInt64 = EpochLog.limit,
         record: EpochRecord
     ) {
         self.tolerance = tolerance
         self.limit = limit
         self.record = record
-        state = Lock(State(ended: Set(endedBadly), highest: endedBadly.max() ?? 0))
+        state = Lock(State(ended: Set(endedBadly), highest: max(endedBadly.max() ?? 0, highest)))
     }
 
     /// The epoch for `encryptions` more encryptions. Draws a new epoch, durably, if there is none or it is used up.
@@ -93,16 +98,20 @@ package final class EpochLog: Sendable {
                 state.encryptions += UInt64(encryptions)
                 return current
             }
-            let drawn = try draw(&state)
-            if !state.hasList {
-                state.hasList = true
-                changed.begin(record.list(drawn))
-            }
-            state.own.append(drawn)
-            state.current = drawn
-            state.encryptions = UInt64(encryptions)
-            return drawn
+            return try enter(&state, encryptions)
         }
+    }
+
+    private func enter(_ state: inout State, _ encryptions: Int) throws(VolumeError) -> UInt32 {
+        let drawn = try draw(&state)
+        if !state.hasList {
+            state.hasList = true
+            changed.begin(record.list(drawn))
+        }
+        state.own.append(drawn)
+        state.current = drawn
+        state.encryptions = UInt64(encryptions)
+        return drawn
     }
 
     private func draw(_ state: inout State) throws(VolumeError) -> UInt32 {
@@ -114,6 +123,23 @@ package final class EpochLog: Sendable {
     /// Draws and records the first epoch now, before the first file is created.
     package func begin() throws(VolumeError) {
         _ = try epoch(encryptions: 0)
+    }
+
+    /// The same for a file of this version, which must only rise: if another machine, whose clock may be ahead, has drawn a higher
+    /// epoch than this mount has, the mount draws another one.
+    package func begin(above version: UInt32) throws(VolumeError) {
+        try begin()
+        guard follows(version) else { return }
+        try state.withLock { (state: inout State) throws(VolumeError) in
+            guard let current = state.current, current < version else { return }
+            state.highest = max(state.highest, version)
+            _ = try enter(&state, 0)
+        }
+    }
+
+    /// Whether a version may be that of another machine whose clock is right.
+    package func follows(_ version: UInt32) -> Bool {
+        version <= Epoch.latest(after: state.withLock { $0.highest }, at: record.clock())
     }
 
     /// Whether `epoch` is one of this mount's.

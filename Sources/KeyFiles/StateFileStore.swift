@@ -14,7 +14,7 @@ package final class StateFileStore: Sendable {
     /// The file's name in the directory.
     package let name: String
     private let lockName: EntryName
-    private let clock: @Sendable () -> Int64
+    fileprivate let clock: @Sendable () -> Int64
     private var stateName: EntryName { BackingName.known(Array(name.utf8)) }
 
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
@@ -65,9 +65,11 @@ package final class StateFileStore: Sendable {
     package func update(_ change: (inout StateFile?) throws(VolumeError) -> Void) throws(VolumeError) -> StateFile? {
         try locked { () throws(VolumeError) in
             var state = try load()
+            let isNew = state == nil
             if let state, !state.isWritable { throw failure(.readOnly) }
             try change(&state)
             if let state {
+                if isNew { removeSeenTable() }
                 let bytes = state.serialized()
                 guard bytes.count <= StateFileLayout.maximumLength else { throw failure(.full) }
                 try write(bytes)
@@ -156,6 +158,8 @@ extension EpochRecord {
             states.removeChangedLists()
         } list: { epoch in
             listsChanges ? states.makeChangedList(of: epoch) : nil
+        } clock: {
+            states.clock()
         }
     }
 }

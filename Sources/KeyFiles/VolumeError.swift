@@ -69,4 +69,6 @@ package enum Damage: String, Equatable, Sendable, CaseIterable {
     case late
     /// The backing object has a wrong type.
     case kind
+    /// A file that is older than this machine has seen it.
+    case older
 }

@@ -166,6 +166,10 @@ private final class MountHandler: ControlHandler {
         do throws(CommandFailure) { return try mount.path(request) } catch { throw Self.failure(error) }
     }
 
+    func trust(_ request: TrustRequest) throws(ControlFailure) {
+        do throws(CommandFailure) { try mount.trust(request) } catch { throw Self.failure(error) }
+    }
+
     /// The command gets the exit code and the message unchanged.
     private static func failure(_ failure: CommandFailure) -> ControlFailure {
         ControlFailure(code: failure.code.word, message: failure.message, details: .null)

@@ -173,6 +173,7 @@ package enum Daemon {
                 return try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                     notice in
                     if !isHarmless(notice) { damage.add() }
+                    if case .older = notice { damage.addOlder() }
                     Record.write(notice, access.bag.volumeID)
                     log.write(describe(notice, withNames: withNames), .warning)
                 }
@@ -321,7 +322,7 @@ package enum Daemon {
     /// Whether a notice reports no damage.
     private static func isHarmless(_ notice: VolumeNotice) -> Bool {
         switch notice {
-        case .unprovenPublicKey, .newer: true
+        case .unprovenPublicKey, .newer, .older, .seenTable: true
         default: false
         }
     }
@@ -340,10 +341,25 @@ package enum Daemon {
         case .late(let number, let notice): "\(LateFileName.text(of: number)), writes after a lock: \(describe(notice))"
         case .unprovenPublicKey:
             "files of class completeUnlessOpen are refused until the first unlock: this machine has not verified the volume's public key yet"
+        case .older(let inode):
+            "backing inode \(inode) is older than this machine has seen it: someone has put an older version back; "
+                + "protectfs trust accepts it"
+        case .seenTable(.missing):
+            "this machine has no table of the versions of files: from now on it notices versions older than those that are there now"
+        case .seenTable(let fault):
+            "the table of the versions of files \(describe(fault)): older versions than it knew are not noticed"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
         case .newer(let object, let inode):
             "backing inode \(inode) was made by a newer version of protectfs (\(object.rawValue)). It is not damaged. Programs that "
                 + "need what is new in it get \"Operation not supported\""
+        }
+    }
+
+    private static func describe(_ fault: SeenTableFault) -> String {
+        switch fault {
+        case .missing: "is missing"
+        case .damaged: "is damaged, and is begun anew"
+        case .failed(let error): "cannot be used (\(SystemError.reason(of: error.rawValue)))"
         }
     }
 

@@ -58,14 +58,18 @@ final class MountEvents: Sendable {
     }
 }
 
-/// Counts crash damage and tampering.
+/// Counts crash damage and tampering, and files of which an older version was put back.
 final class DamageCount: Sendable {
-    private let count = Lock(0)
+    private let counts = Lock((damage: 0, older: 0))
 
     /// Adds one.
-    func add() { count.withLock { $0 += 1 } }
+    func add() { counts.withLock { $0.damage += 1 } }
 
-    var value: Int { count.withLock { $0 } }
+    /// Adds one older file.
+    func addOlder() { counts.withLock { $0.older += 1 } }
+
+    var value: Int { counts.withLock { $0.damage } }
+    var older: Int { counts.withLock { $0.older } }
 }
 
 extension Record {

@@ -13,11 +13,12 @@ extension Record {
         let (damage, inode): (Damage, UInt64?)
         switch notice {
         case .damaged(let found, let place): (damage, inode) = (found, place)
+        case .older(let place): (damage, inode) = (.older, place)
         case .undecryptable(let directory, _): (damage, inode) = (.name, directory)
         case .missingRecord(let directory): (damage, inode) = (.missingRecord, directory)
         case .late(_, .refused), .late(_, .notListed), .late(_, .cutOff), .late(_, .missing):
             (damage, inode) = (.late, nil)
-        case .crashEvidence, .restoredRecord, .newer, .unprovenPublicKey, .late: return
+        case .crashEvidence, .restoredRecord, .newer, .unprovenPublicKey, .late, .seenTable: return
         }
         write(.tampering, volume, [.damage(damage)] + (inode.map { [.inode($0)] } ?? []))
     }

@@ -28,6 +28,23 @@ extension RunningMount {
         return report
     }
 
+    /// Accepts a file, or all files, as they are in the store.
+    func trust(_ request: TrustRequest) throws(CommandFailure) {
+        let path = request.path.map { HostPath(bytes: $0) }
+        let shown = path.map { entry.mountPoint.appending(bytes: $0.bytes) } ?? entry.mountPoint
+        do throws(VolumeError) {
+            guard let path else { return try volume.accept(nil) }
+            try volume.withNode(at: path.components) { (node, _) throws(VolumeError) in
+                guard node.kind == .file else { throw .notSupported }
+                try volume.accept(node)
+            }
+        } catch .notSupported {
+            throw .init(.failure, "\(shown): this machine keeps versions of files only, and none with -o shared")
+        } catch {
+            throw Self.explain(error, shown)
+        }
+    }
+
     private func place(ofVisible path: HostPath, _ missing: Bool) throws(CommandFailure) -> NamedPlace {
         do throws(VolumeError) {
             return try NamedPlace.find(visible: path.components, in: volume, missing: missing)

@@ -78,6 +78,7 @@ extension Check {
                 if case .store = error { outcome.unread = 1 }
             }
         }
+        if state.withLock({ $0.older.remove(node.inode) }) != nil { found(.older, .note, paths) }
         if outcome.errors > 0 || outcome.hasFailed || outcome.isNewer || hasEvidence(node.inode) {
             recorder?.note(findingIn: status.inode)
         }

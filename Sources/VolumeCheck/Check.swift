@@ -43,6 +43,8 @@ package final class Check: Sendable {
         var owed: Set<ObjectID> = []
         var evidence: [UInt64: [CrashEvidence]] = [:]
         var restored: Set<UInt64> = []
+        /// The files that are older than this machine has seen them.
+        var older: Set<UInt64> = []
         /// The directories whose record this run has made.
         var rebuilt: Set<UInt64> = []
         /// For directories without records, the strongest class that something in them proves.
@@ -135,6 +137,7 @@ package final class Check: Sendable {
                     }
                 }
             case .restoredRecord(let inode): state.withLock { _ = $0.restored.insert(inode) }
+            case .older(let inode): state.withLock { _ = $0.older.insert(inode) }
             case .late(let number, let notice): state.withLock { $0.late.append((number, notice)) }
             default: break
             }
@@ -379,6 +382,7 @@ extension Finding.Kind {
         case .attribute: self = .attribute
         case .kind: self = .kind
         case .late: self = .lateRecords
+        case .older: self = .older
         }
     }
 }

@@ -77,6 +77,8 @@ package struct Finding: Sendable {
         case restoredRecord = "restored-record"
         /// Crash damage was found in a file (see `crashEvidence`).
         case crashDamage = "crash-damage"
+        /// A file is older than this machine has seen it: someone has put an older version back.
+        case older = "older-than-seen"
         /// Two objects have the same ID, because a backing file or a record was copied.
         case duplicate
         /// Objects with the same ID were not looked for, because the IDs could not be kept.

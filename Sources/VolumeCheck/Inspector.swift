@@ -26,6 +26,12 @@ package struct InspectedFile: Sendable {
     package var error: VolumeError?
     /// The file's size, by its last block. Nil if the file was not opened.
     package var size: UInt64?
+    /// The file's version: the higher one of the epochs of its ends. Nil if the file was not opened.
+    package var version: UInt32?
+    /// The version that this machine has seen last, as far as it is on disk. Nil if it knows none.
+    package var seenVersion: UInt32?
+    /// Whether the file is older than that.
+    package var isOlder: Bool { version.map { $0 < seenVersion ?? 0 } ?? false }
     /// The traces of a crash at the file's ends, which are tolerated.
     package var evidence: [CrashEvidence] = []
     /// Whether the file was changed while it was read, so that damage may be none.
@@ -101,6 +107,8 @@ package final class Inspector: Sendable {
             do throws(VolumeError) {
                 let content = try FileContent.open(in: context, backing: file)
                 result.size = content.size
+                result.version = content.version
+                result.seenVersion = volume.content.seen?.version(of: content.fileID)
                 opened = content
             } catch { result.error = error }
         } else if result.hasNoHeader {

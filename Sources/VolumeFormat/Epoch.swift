@@ -18,6 +18,15 @@ package enum Epoch {
         return max(highest + 1, overflows ? 0 : UInt32(exactly: elapsed) ?? 0)
     }
 
+    /// The highest number that a version of a file may have for this machine to follow it: about a year after the highest known one,
+    /// and after now. A machine with a wrong clock must not use up the numbers of the others.
+    package static func latest(after highest: UInt32, at seconds: Int64) -> UInt32 {
+        let (elapsed, isTooEarly) = seconds.subtractingReportingOverflow(origin)
+        let now = isTooEarly ? 0 : UInt32(clamping: elapsed)
+        let (latest, overflows) = max(highest, now).addingReportingOverflow(1 << 25)
+        return overflows ? largest - 1 : latest
+    }
+
     /// The time of a number, in seconds since 1970: that of drawing it, if the clock was right and no higher number was known.
     package static func time(of epoch: UInt32) -> Int64 { origin + Int64(epoch) }
 }

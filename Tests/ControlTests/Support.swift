@@ -119,6 +119,10 @@ final class TestHandler: ControlHandler {
         report.backing = [0xff, 0x0a]
         return report
     }
+
+    let trusted = Lock<[TrustRequest]>([])
+
+    func trust(_ request: TrustRequest) throws(ControlFailure) { trusted.withLock { $0.append(request) } }
 }
 
 /// A running server in a directory of its own.

@@ -151,9 +151,9 @@ final class FileSimulation {
     func run(_ sequence: FileSequence, _ depth: SimulationDepth, seed: UInt64 = 1) throws {
         let (moments, open) = try perform(sequence, onlyLast: depth.onlyLast)
         var number = 0
-        for (place, (moment, promise)) in moments.enumerated() {
+        for (place, (moment, table, promise)) in moments.enumerated() {
             keys.openEpochs.withLock { $0 = open }
-            let reading = keys.mount()
+            let reading = keys.mount(seen: table.latest.map { ($0, false) })
             for outcome in moment.outcomes(atMost: depth.outcomes, seed: seed &+ UInt64(place)) {
                 guard let store = moment.store(outcome, skippingSame: true) else { continue }
                 store.clearRecords(recording: false)
@@ -163,8 +163,9 @@ final class FileSimulation {
                     let seen = try look(at: store, promise, reading)
                     guard let seen, depth.recoverEvery > 0, number % depth.recoverEvery == 0 else { continue }
                     let turn = number / depth.recoverEvery
+                    guard let table = table.latest else { continue }
                     try recover(
-                        store, seen, Self.recoveries[turn % Self.recoveries.count],
+                        store, table, seen, Self.recoveries[turn % Self.recoveries.count],
                         MiddleMending.allCases[turn / Self.recoveries.count % MiddleMending.allCases.count], open,
                         depth, seed)
                 } catch let failure as SimulationFailure {
@@ -178,16 +179,19 @@ final class FileSimulation {
     /// Does the steps; the moments to cut at, what may be found there, and the epochs that are open then.
     private func perform(
         _ sequence: FileSequence, onlyLast: Bool
-    ) throws -> ([(MemoryStore.Moment, FilePromise)], [UInt32]) {
+    ) throws -> ([(MemoryStore.Moment, MemoryStore.Moment, FilePromise)], [UInt32]) {
         let store = try base(sequence.start)
-        let context = keys.mount()
+        let table = MemoryStore()
+        table.clearRecords(recording: false)
+        let context = keys.mount(seen: (table, true))
         var model = sequence.start.bytes
         var promise = FilePromise(
             histories: [PowerCutHistory(versions: [model], geometry: context.geometry)],
             classes: [.completeUntilFirstUserAuthentication], mustExist: sequence.start != .new)
-        store.keepMoments()
-        var moments: [(MemoryStore.Moment, FilePromise)] = []
+        store.keepMoments(with: table)
+        var moments: [(MemoryStore.Moment, MemoryStore.Moment, FilePromise)] = []
         var content = try sequence.start == .new ? store.create(in: context) : store.open(in: context)
+        context.seen?.settle()
         for (number, step) in sequence.steps.enumerated() {
             let next = step.result(of: model, number: number + 1)
             let before = store.momentCount
@@ -219,10 +223,10 @@ final class FileSimulation {
             }
             model = next
             if onlyLast, number < sequence.steps.count - 1 { continue }
-            moments += store.moments[before...].map { ($0, during) }
+            moments += store.jointMoments[before...].map { ($0, $1, during) }
         }
         try content.settle()
-        moments.append((store.moment, promise))
+        moments.append((store.moment, table.moment, promise))
         return (moments, keys.openEpochs.withLock { $0 })
     }
 
@@ -319,10 +323,10 @@ final class FileSimulation {
         if let step { try step.perform(on: content, seen, number: 99) } else { try content.repair() }
     }
 
-    private func mount(_ mending: MiddleMending) -> ContentContext {
-        mending == .atOnce
-            ? keys.mount()
-            : keys.mount(mendAtOnce: 0, mendStep: 1, mostSealedHoles: mending == .sparsely ? 0 : 4096)
+    private func mount(_ mending: MiddleMending, _ table: MemoryStore? = nil) -> ContentContext {
+        let seen = table.map { ($0, true) }
+        if mending == .atOnce { return keys.mount(seen: seen) }
+        return keys.mount(mendAtOnce: 0, mendStep: 1, mostSealedHoles: mending == .sparsely ? 0 : 4096, seen: seen)
     }
 
     private func mend(_ content: FileContent, _ mending: MiddleMending) throws(VolumeError) {
@@ -335,13 +339,14 @@ final class FileSimulation {
 
     /// Modifies what was found, so that it is mended; looks at it; cuts the power at every moment of it.
     private func recover(
-        _ crashed: MemoryStore, _ seen: [UInt8], _ step: PowerCutStep?, _ mending: MiddleMending, _ open: [UInt32],
+        _ crashed: MemoryStore, _ table: MemoryStore, _ seen: [UInt8], _ step: PowerCutStep?, _ mending: MiddleMending,
+        _ open: [UInt32],
         _ depth: SimulationDepth, _ seed: UInt64
     ) throws {
         let name = "then \(step.map { "\($0)" } ?? "repair"), middle \(mending)"
         let expected = step?.result(of: seen, number: 99) ?? seen
-        crashed.keepMoments()
-        let context = mount(mending)
+        crashed.keepMoments(with: table)
+        let context = mount(mending, table)
         let mended: [UInt8]
         let needsMore: Bool
         let isUnmended: Bool
@@ -359,8 +364,8 @@ final class FileSimulation {
             throw SimulationFailure(description: "\(name): not mended")
         }
         guard mended == expected else { throw SimulationFailure(description: "\(name): not what was written") }
-        let moments = crashed.moments + [crashed.moment]
-        if isUnmended { try goOn(moments[moments.count - 1], expected, open, name) }
+        let moments = crashed.jointMoments + [(crashed.moment, table.moment)]
+        if isUnmended { try goOn(moments[moments.count - 1].0, expected, open, name) }
         // Mended for good: read with no tolerance, and nothing to report.
         keys.openEpochs.withLock { $0 = [] }
         let reported = keys.evidence.withLock { $0.count }
@@ -374,9 +379,9 @@ final class FileSimulation {
         keys.evidence.withLock { $0 = [] }
         // Then cut in the middle of it, or of the next modification where the middle still waits.
         keys.openEpochs.withLock { $0 = open + context.epochs.own }
-        let reading = keys.mount()
         let again = PowerCutHistory(versions: [seen, expected], geometry: context.geometry)
-        for (place, moment) in moments.enumerated() {
+        for (place, (moment, table)) in moments.enumerated() {
+            let reading = keys.mount(seen: table.latest.map { ($0, false) })
             for outcome in moment.outcomes(atMost: depth.recoveryOutcomes, seed: seed &+ UInt64(place)) {
                 guard let second = moment.store(outcome, skippingSame: true) else { continue }
                 states += 1

@@ -4,6 +4,7 @@ import BackingStore
 import Glibc
 import HostSystem
 import KeyFiles
+@testable import MemoryStore
 import Testing
 import VolumeFormat
 
@@ -147,5 +148,14 @@ struct PowerCutHistory {
         return zip(versions, versions.dropFirst()).contains { one, other in
             size > min(one.count, other.count) && size < max(one.count, other.count)
         }
+    }
+}
+
+extension MemoryStore.Moment {
+    /// The store of tables of seen versions as if every change were durable at once: nothing that it says may be more than is true.
+    var latest: MemoryStore? {
+        let store = store(outcome(count - 1))
+        store?.clearRecords(recording: false)
+        return store
     }
 }

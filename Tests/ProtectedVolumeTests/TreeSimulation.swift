@@ -9,6 +9,7 @@ import VolumeFormat
 
 @testable import BackingStore
 @testable import MemoryStore
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 
@@ -56,6 +57,10 @@ final class TreeSimulation {
         try it.setClass("e", "B")
         for path in TreeModel.firstFiles { try it.write(path, TreeModel.firstText(path)) }
         try it.volume.close()
+        // Learns the versions of the files.
+        let again = try TestVolume(keys, store.root, it.states, ring: ring)
+        _ = try again.look()
+        try again.volume.close()
         store.makeDurable()
         it.states.makeDurable()
         base = store.moment
@@ -109,7 +114,10 @@ final class TreeSimulation {
     private func open(_ store: MemoryStore, _ states: MemoryStore) throws -> TestVolume {
         store.clearRecords(recording: false)
         states.clearRecords(recording: false)
-        return try TestVolume(keys, store.root, states, ring: ring)
+        var options = VolumeOptions()
+        // No power cut makes a file older than the table of seen versions says.
+        options.refusesOlder = true
+        return try TestVolume(keys, store.root, states, options: options, ring: ring)
     }
 
     /// Does the steps: the moments to cut at, of the volume and of the state file's store, and what may be found.

@@ -194,6 +194,9 @@ extension FileContent {
         if evidence.isEmpty, geometry.backingLength(size: size) != length {
             evidence.append((.lengthMismatch, end.page))
         }
+        let version = max(first.epoch, end.field.epoch)
+        let isSuspect = context.epochs.isSuspect(first.epoch) || context.epochs.isSuspect(end.field.epoch)
+        try compare(version, isSuspect: isSuspect)
         let isOurs = context.epochs.isOwn(first.epoch)
         let needsAll = isTolerated || evidence.contains { $0.0 == .droppedPages }
         let hasEvidence = !evidence.isEmpty
@@ -201,9 +204,24 @@ extension FileContent {
             repair: needsAll ? .full : hasEvidence ? .end : .none, hasEvidence: hasEvidence, isTolerant: isTolerated,
             suspectEpoch: context.epochs.isTolerated(first.epoch)
                 ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil)
-        state.withLock { $0.found(size: size, isOurs: isOurs, recovery) }
+        let isDurable = !context.epochs.isOwn(version)
+        state.withLock { $0.found(size: size, isOurs: isOurs, version: (version, isDurable), recovery) }
         if needsAll, !hasEvidence { resumeMending(pageZero: first.epoch) }
         for (kind, page) in evidence { reportEvidence(kind, page: page) }
+    }
+
+    /// Compares the file's version with the one that this machine has seen, and learns it.
+    ///
+    /// - Parameter isSuspect: whether a session that ended badly has written one of the ends. Its crash may have put them back, and
+    ///   what it wrote may not be durable.
+    private func compare(_ version: UInt32, isSuspect: Bool) throws(VolumeError) {
+        guard let seen = context.seen else { return }
+        // A clock was wrong: nothing could be written above it.
+        guard context.epochs.follows(version) else { return seen.forget(fileID) }
+        let isSettled = !isSuspect && !context.epochs.isOwn(version)
+        guard seen.compare(fileID, version, isSettled: isSettled, toleratesOlder: isSuspect) != nil else { return }
+        context.reportOlder(inode)
+        if context.options.refusesOlder { throw .damaged(.older) }
     }
 
     private struct End {

@@ -44,7 +44,8 @@ extension FileContent {
     /// Lists the file as changed, once, so that a check after a crash finds it. Durable when it returns.
     private func listChange() throws(VolumeError) {
         guard !isListed else { return }
-        try context.epochs.begin()
+        let now = snapshot
+        try context.epochs.begin(above: max(now.version, context.seen?.version(of: now.header.fileID) ?? 0))
         try context.epochs.changed.cover(inode)
         state.withLock { $0.listed() }
     }

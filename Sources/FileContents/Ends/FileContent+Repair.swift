@@ -185,6 +185,7 @@ extension FileContent {
     /// Notes that the end on disk may be wrong. It is tolerated, and mended before the next modification.
     func failedEnd() {
         context.epochs.endBadly()
+        context.seen?.forget(fileID)
         context.mending.forget(mendingKey)
         state.withLock { $0.failedEnd() }
     }

@@ -23,6 +23,10 @@ package final class ContentContext: Sendable {
     package let report: @Sendable (CrashEvidence) -> Void
     /// Receives the objects that a newer version has made, each time that one is refused, with the inode number.
     let reportNewer: @Sendable (Damage, UInt64) -> Void
+    /// The versions of files that this machine has seen. Nil without a state file, and if other machines write, too.
+    package let seen: SeenVersions?
+    /// Receives the inode number of each file that is opened and is older than this machine has seen it.
+    let reportOlder: @Sendable (UInt64) -> Void
 
     /// The longest file, in blocks, that is mended completely before its first modification after a crash. Longer files
     /// have only their ends mended then, and the middle later (`FileContent.mendSome`).
@@ -48,8 +52,10 @@ package final class ContentContext: Sendable {
         keys: KeyRing, epochs: EpochLog, options: VolumeOptions = VolumeOptions(), cutNeedsSync: Bool = false,
         mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,
         scratch: BufferPool = .shared,
+        seen: SeenVersions? = nil,
         report: @escaping @Sendable (CrashEvidence) -> Void = { _ in },
-        reportNewer: @escaping @Sendable (Damage, UInt64) -> Void = { _, _ in }
+        reportNewer: @escaping @Sendable (Damage, UInt64) -> Void = { _, _ in },
+        reportOlder: @escaping @Sendable (UInt64) -> Void = { _ in }
     ) {
         self.keys = keys
         self.epochs = epochs
@@ -57,6 +63,8 @@ package final class ContentContext: Sendable {
         self.cutNeedsSync = cutNeedsSync
         self.report = report
         self.reportNewer = reportNewer
+        self.seen = seen
+        self.reportOlder = reportOlder
         self.scratch = scratch
         // If other machines write too, an epoch that one of them has closed proves nothing.
         self.mendAtOnce = options.isShared ? .max : mendAtOnce

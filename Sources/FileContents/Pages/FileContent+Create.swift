@@ -42,7 +42,9 @@ extension FileContent {
         let header = file.header
         let state = FileState(
             header: header, size: 0, pageZero: .pending,
-            durability: Durability(isListed: true, pageZeroIsOurs: true, isMarked: true))
+            durability: Durability(isListed: true, pageZeroIsOurs: true, isMarked: true),
+            // There is no older one that could be put back, so a new file costs the table nothing.
+            version: try context.epochs.epoch(encryptions: 0))
         let content = FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(file.takeKey(), suite: header.suite), state: state, made: status.modified)

@@ -40,6 +40,7 @@ extension FileContent {
         }
         try pages.write(0..<1, at: 0)
         state.withLock { $0.wrote(header: header) }
+        if now.recovery.unmended == nil { wroteEnd(under: pages.epoch) }
     }
 
     /// Rewrites one page as it must be in a file of `newSize` bytes. The caller holds it exclusively.
@@ -72,6 +73,13 @@ extension FileContent {
             throw error
         }
         if block == 0 { state.withLock { $0.wrotePageZero() } }
+        if block > 0 ? block == lastBlock(size: newSize) : now.recovery.unmended == nil { wroteEnd(under: pages.epoch) }
+    }
+
+    /// Page 0, under this mount's epoch, or the last page was written.
+    func wroteEnd(under epoch: UInt32) {
+        guard state.withLock({ $0.wroteEnd(under: epoch) }) else { return }
+        context.seen?.wrote(fileID, epoch)
     }
 
     /// Whether the file is marked. Not known if other machines write: each of them writes page 0 under its own epoch.
@@ -92,7 +100,8 @@ extension FileContent {
     func synchronizeBacking(dataOnly: Bool) throws(VolumeError) {
         let before = snapshot
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
-        state.withLock { $0.synced(since: before) }
+        guard let version = state.withLock({ $0.synced(since: before) }) else { return }
+        context.seen?.synced(before.header.fileID, version)
     }
 
     /// Syncs before a step that holds the whole file and syncs, so that other requests can read during this sync. Files

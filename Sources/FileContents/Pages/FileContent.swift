@@ -52,6 +52,8 @@ package final class FileContent: Sendable {
     package var size: UInt64 { state.withLock { $0.size } }
     /// The current header, even while it waits to be written.
     package var header: FileHeader { state.withLock { $0.header } }
+    /// The file's version: the higher one of the epochs of its ends.
+    package var version: UInt32 { state.withLock { $0.version } }
     /// The file's ID.
     package var fileID: ObjectID { state.withLock { $0.header.fileID } }
     /// The file's class.

@@ -18,7 +18,7 @@ struct PageRewriter: ~Copyable {
     private let now: FileState
     private var buffer: CipherBuffer
     /// The epoch that `withKeys` has drawn.
-    private var epoch: UInt32 = 0
+    private(set) var epoch: UInt32 = 0
 
     /// - Parameter pageCount: the most pages that are read or sealed.
     init(_ file: FileContent, _ now: FileState, pageCount: Int) {

@@ -113,6 +113,10 @@ extension FileContent {
         state.withLock {
             $0.wrote(pages: plan.count, withPageZero: touchesFirst, size: plan.newSize, grows: grows)
         }
+        if plan.final > 0 && plan.final == lastBlock(size: plan.newSize) || touchesFirst && now.recovery.unmended == nil
+        {
+            wroteEnd(under: pages.epoch)
+        }
         if grows { writeBacks.tellGrowth() }
     }
 

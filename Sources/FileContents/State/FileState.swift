@@ -18,21 +18,33 @@ struct FileState: Sendable {
     private(set) var durability = Durability()
     /// The damage from a crash, and the progress of its repair.
     private(set) var recovery = Recovery()
+    /// The file's version: the higher one of the epochs of page 0 and of the last page. Each session that writes one of them raises
+    /// it, and no crash puts it back, because a file is marked before pages are dropped.
+    private(set) var version: UInt32
     /// Another machine has changed the header, and its class is closed here, so that nothing proves it. It counts.
     private(set) var isUnproven = false
 
     init(
         header: FileHeader, size: UInt64 = 0, pageZero: PageZero, durability: Durability = Durability(),
-        recovery: Recovery = Recovery()
+        recovery: Recovery = Recovery(), version: UInt32 = 0
     ) {
         self.header = header
         self.size = size
         self.pageZero = pageZero
         self.durability = durability
         self.recovery = recovery
+        self.version = version
     }
 
     // MARK: what was written
+
+    /// Page 0 or the last page was written under `epoch`.
+    /// - Returns: whether that is another version.
+    mutating func wroteEnd(under epoch: UInt32) -> Bool {
+        guard epoch > version else { return false }
+        version = epoch
+        return true
+    }
 
     /// Page 0 was written with `header`, under an epoch of this mount.
     mutating func wrote(header: FileHeader) {
@@ -62,13 +74,17 @@ struct FileState: Sendable {
     mutating func wasCut(to size: UInt64) { self.size = size }
 
     /// A sync has begun in the state `before`, and ended.
-    mutating func synced(since before: FileState) {
+    /// - Returns: the version, if it was not durable before.
+    mutating func synced(since before: FileState) -> UInt32? {
         durability.syncedGrowth = max(durability.syncedGrowth, before.durability.growth)
         // Two syncs at the same time have counted the same pages.
         durability.unsyncedPages -= min(durability.unsyncedPages, before.durability.unsyncedPages)
         if before.durability.holesMayBeLost { durability.holesMayBeLost = false }
         if before.durability.owesClass { durability.owesClass = false }
         if before.durability.pageZeroIsOurs, before.pageZero == .written { durability.isMarked = true }
+        guard before.version > durability.version else { return nil }
+        durability.version = before.version
+        return before.version
     }
 
     /// The file is listed as changed.
@@ -80,9 +96,13 @@ struct FileState: Sendable {
     // MARK: opening
 
     /// Rules R1 to R3 have found the end.
-    /// - Parameter isOurs: whether this mount has written page 0: the file was closed and opened again.
-    mutating func found(size: UInt64, isOurs: Bool, _ recovery: Recovery) {
+    /// - Parameters:
+    ///   - isOurs: whether this mount has written page 0: the file was closed and opened again.
+    ///   - version: the file's version, and whether it is durable.
+    mutating func found(size: UInt64, isOurs: Bool, version: (UInt32, isDurable: Bool), _ recovery: Recovery) {
         self.size = size
+        self.version = version.0
+        durability.version = version.isDurable ? version.0 : 0
         pageZero = .written
         durability.pageZeroIsOurs = isOurs
         durability.isListed = isOurs
@@ -213,6 +233,8 @@ struct Durability: Sendable {
     var unsyncedPages = UInt64.max / 2
     /// The page 0 with HOLES may not be durable yet. No hole may be punched before it is.
     var holesMayBeLost = false
+    /// The version that is durable; 0 if that is not known.
+    var version: UInt32 = 0
     /// The file has no name and was given a class that is not durable yet. It must be durable before it gets a name.
     var owesClass = false
 }

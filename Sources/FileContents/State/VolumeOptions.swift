@@ -24,6 +24,8 @@ package struct VolumeOptions: Sendable, Equatable {
     package var leastDefault = ProtectionClass.none
     /// Crash damage is never tolerated.
     package var isStrict = false
+    /// A file that is older than this machine has seen it is not opened.
+    package var refusesOlder = false
     /// Crash damage is tolerated in every file.
     package var recovers = false
     /// Which reads move access times.

@@ -44,6 +44,8 @@ struct Reencryption {
     private let status: Status
     private let temporary: EntryName
     private let made: BackingFile
+    /// An epoch of this mount that is not above that of the copy's pages.
+    private let version: UInt32
     /// The moment of which this is the copy, if other machines may write the file.
     private var moment: FileMoment?
     /// Only what this change has done is undone: another program may have tightened the class meanwhile.
@@ -81,6 +83,8 @@ struct Reencryption {
             throw change.undo(after: error)
         }
         try? change.directory.synchronize()
+        // The copy has the file's ID.
+        volume.content.seen?.wrote(content.fileID, change.version)
         return true
     }
 
@@ -91,6 +95,8 @@ struct Reencryption {
     ) throws(VolumeError) {
         (self.volume, self.node, self.content, self.counts, self.former) = (volume, node, content, counts, former)
         (wanted, self.explicit, self.temporary) = (target ?? former.protectionClass, explicit, temporary)
+        try volume.content.epochs.begin(above: content.version)
+        version = try volume.content.epochs.epoch(encryptions: 0)
         (directory, name, status) = try volume.reach(node) {
             (directory, name, status) throws(VolumeError) -> (BackingDirectory, EntryName, Status) in
             (directory, name, status)

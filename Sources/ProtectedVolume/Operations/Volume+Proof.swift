@@ -84,6 +84,40 @@ extension Volume {
         }
     }
 
+    // MARK: older versions
+
+    /// Accepts a file, or all files, although this machine has seen later versions of them.
+    package func accept(_ node: Node?) throws(VolumeError) {
+        try requireWritable()
+        guard let seen = content.seen else { throw .notSupported }
+        var file: ObjectID?
+        if let node {
+            // One that was never written, after a crash, has no version.
+            guard let header = try header(of: node) else { return }
+            file = header.fileID
+        }
+        do throws(Errno) { try seen.accept(file) } catch { throw .refused(error) }
+    }
+
+    /// The ID of a file that is about to lose its last name, if this machine knows versions.
+    ///
+    /// - Parameter opened: the file, if it is open already.
+    func seenFile(
+        _ name: EntryName, _ status: Status, in directory: BackingDirectory, opened: BackingFile? = nil
+    ) -> ObjectID? {
+        guard status.kind == .regular, status.links <= 1, let seen = content.seen, !seen.isEmpty else { return nil }
+        if let id = nodes.known(InodeKey(status))?.state.withLock({ $0.content?.fileID ?? $0.fileID }) { return id }
+        guard let file = opened ?? (try? directory.openFile(name, .readOnly, seen: status)) else { return nil }
+        do throws(VolumeError) { return try FileContent.header(in: content, backing: file)?.fileID } catch {
+            return nil
+        }
+    }
+
+    /// A file has lost its last name.
+    func forgetSeen(_ file: ObjectID?) {
+        if let file { content.seen?.forget(file) }
+    }
+
     // MARK: newer versions
 
     /// Refuses a change in a directory whose record a newer version has made. A directory without a record can still lose

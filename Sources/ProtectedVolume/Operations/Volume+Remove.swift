@@ -32,6 +32,7 @@ extension Volume {
             pins.pin { () throws(Errno) in if let file { file } else { try directory.node(entry) } }
         }
         let owner = overflowOwner(entry, status, in: directory)
+        let seen = seenFile(entry, status, in: directory, opened: file)
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
             try copies.changing(since: number) { () throws(VolumeError) in
                 try isSame(entry, in: directory, status)
@@ -39,6 +40,7 @@ extension Volume {
                 try directory.removing(entry) { () throws(Errno) in try directory.unlink(entry) }
             }
         }
+        forgetSeen(seen)
         removeOverflow(of: owner, node, in: directory)
         if let node {
             nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)

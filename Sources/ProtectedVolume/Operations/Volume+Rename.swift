@@ -168,7 +168,9 @@ extension Volume {
                 pins.pin { () throws(Errno) in try move.newDirectory.node(move.name.entry) }
             }
             let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
+            let seen = seenFile(move.name.entry, target, in: move.newDirectory)
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
+            forgetSeen(seen)
             showReplaced(target, by: move.status, at: move.name.entry, in: move.newDirectory)
             removeOverflow(of: owner, node, in: move.newDirectory)
             if let node {

@@ -98,17 +98,24 @@ package final class Volume: Sendable {
                 .byEpoch
             }
         let epochs = EpochLog(
-            endedBadly: (known?.openEpochs ?? []).filter { !mounted.contains($0) }, tolerance: tolerance,
+            endedBadly: (known?.openEpochs ?? []).filter { !mounted.contains($0) },
+            highest: known?.highestEpoch ?? 0, tolerance: tolerance,
             record: state.map { EpochRecord($0, listsChanges: tolerance != .everything && directory.keepsIdentity) }
                 ?? .none())
+        // Machines that write at the same time write page 0 under their own epochs in turn.
+        let seen = options.isShared || known == nil ? nil : state
+        let isExpected = known.map { $0.highestEpoch > 0 } ?? false
         try self.init(
-            directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
+            directory: directory, keys: keys, epochs: epochs, states: state,
+            seen: { seen?.seenVersions(isWritable: !options.isReadOnly, isExpected: isExpected, report: $0) },
+            options: options, report: report)
     }
 
     /// A volume whose parts are open already. The caller has claimed `directory`.
     init(
         directory: BackingDirectory, keys: KeyRing, epochs: EpochLog, states: StateFileStore? = nil,
-        options: VolumeOptions, report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
+        seen: (@escaping @Sendable (SeenTableFault) -> Void) -> SeenVersions? = { _ in nil }, options: VolumeOptions,
+        report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
     ) throws(VolumeError) {
         let status: Status
         do throws(Errno) { status = try directory.status() } catch { throw .store(error) }
@@ -129,7 +136,9 @@ package final class Volume: Sendable {
         }
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,
-            report: { notices.tell(.crashEvidence($0)) }, reportNewer: { notices.tellNewer($0, inode: $1) })
+            seen: seen { notices.tell(.seenTable($0)) },
+            report: { notices.tell(.crashEvidence($0)) }, reportNewer: { notices.tellNewer($0, inode: $1) },
+            reportOlder: { notices.tellOlder(inode: $0) })
         expectedChanges = ExpectedChanges(of: epochs.changed)
         handles = HandleIndex(of: directory, inode: InodeKey(status).inode, isShared: options.isShared)
         // Uses at most a quarter of the process's descriptors.
@@ -365,7 +374,10 @@ package final class Volume: Sendable {
             attempt { () throws(VolumeError) in try synchronizeChanges() }
         }
         if let failure { throw failure }
-        if !options.isReadOnly { try content.epochs.close() }
+        guard !options.isReadOnly else { return }
+        // While an epoch is open, versions below it may be a crash's.
+        content.seen?.settle()
+        try content.epochs.close()
     }
 
     // MARK: helpers

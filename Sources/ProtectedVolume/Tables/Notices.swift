@@ -23,6 +23,10 @@ package enum VolumeNotice: Sendable {
     /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made. Reported
     /// once.
     case unprovenPublicKey
+    /// A file is older than this machine has seen it. Reported once for each file, up to a limit.
+    case older(inode: UInt64)
+    /// The table of the versions that this machine has seen cannot be used. Reported once.
+    case seenTable(SeenTableFault)
     /// An event of a lock's late records.
     case late(number: UInt64, LateNotice)
 }
@@ -39,6 +43,8 @@ final class Notices: Sendable {
         var names: Set<Name> = []
         /// The inodes of objects that a newer version has made.
         var newer: Set<UInt64> = []
+        /// The inodes of files that are older than this machine has seen them.
+        var older: Set<UInt64> = []
         var isUnprovenKey = false
     }
 
@@ -58,6 +64,12 @@ final class Notices: Sendable {
     func tellNewer(_ object: Damage, inode: UInt64) {
         let isNews = told.withLock { $0.newer.count < Self.most && $0.newer.insert(inode).inserted }
         if isNews { hand(.newer(object, inode: inode)) }
+    }
+
+    /// Reports a file that is older than this machine has seen it.
+    func tellOlder(inode: UInt64) {
+        let isNews = told.withLock { $0.older.count < Self.most && $0.older.insert(inode).inserted }
+        if isNews { hand(.older(inode: inode)) }
     }
 
     /// Reports a name that does not decrypt.

@@ -6,7 +6,7 @@ package import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
 /// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.check`, `UUID.2.check`, `UUID.lock`, `UUID.keybag.lock`,
-/// `UUID.mount.lock`, `UUID.2.mount.lock`, `UUID.changed-EPOCH`, `UUID.2.changed-EPOCH`.
+/// `UUID.mount.lock`, `UUID.2.mount.lock`, `UUID.changed-EPOCH`, `UUID.2.changed-EPOCH`, `UUID.seen`, `UUID.2.seen`.
 package struct LocalFile {
     /// Its path, without the suffix that `erase` appends while it destroys the file.
     package let path: HostPath
@@ -26,9 +26,9 @@ package struct LocalFile {
     /// Whether it is a lock, or the record of an interrupted check. Nobody needs one without the other files.
     package var isIncidental: Bool { words.last == "lock" || words.last == "check" }
 
-    /// Whether it is a list of changed files without its state file, so that nothing uses it any more.
+    /// Whether it is a list of changed files, or a table of seen versions, without its state file, so that nothing uses it any more.
     package var isUselessList: Bool {
-        guard let kind = words.last, kind.hasPrefix("changed-") else { return false }
+        guard let kind = words.last, kind.hasPrefix("changed-") || kind == "seen" else { return false }
         let number = words.count == 1 ? 1 : Int(words[0]) ?? 0
         guard let volume = VolumeID(text: String(path.lastComponent.description.prefix(36))) else { return false }
         return !LocalFile.stateNumbers(of: volume).contains(number)

@@ -199,12 +199,19 @@ struct InspectReport {
             ("length", .unsigned(file.length)), ("size", file.size.map { .unsigned($0) } ?? .null),
             ("error", .optional(file.error.map(InspectWords.word))), ("crashDamage", .array(epochs)),
             ("missing", .optional(missing)),
+            ("version", file.version.map { .unsigned(UInt64($0)) } ?? .null),
+            ("seenVersion", file.seenVersion.map { .unsigned(UInt64($0)) } ?? .null),
         ]
         table.add("Size", file.size.map { "\($0) bytes" } ?? "not known")
         table.add("Backing file", "\(file.length) bytes, \(PageGeometry.pages(backingLength: file.length)) pages")
         if let error = file.error, file.headerError == nil {
             let reason = missing.map { "; \($0)" } ?? ""
             table.add("Content", InspectWords.sentence(error) + reason)
+        }
+        if file.isOlder, let version = file.version, let seen = file.seenVersion {
+            table.add(
+                "Version",
+                "\(InfoState.text(version)), older than this machine has seen it: \(InfoState.text(seen))")
         }
         for found in file.evidence {
             table.add("Crash damage", "\(found.kind.rawValue) at page \(found.page), tolerated")

@@ -11,7 +11,7 @@ extension Command {
         .slotAdd, .slotRemove, .slotList, .slotTest, .recipientNew, .recipientShow,
         .passphraseChange, .recoveryUse,
         .keysRotate, .keysRetire, .keybagExport, .keybagImport,
-        .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,
+        .importTree, .check, .trust, .inspect, .path, .speed, .configuration, .doctor,
         .help, .version,
     ]
 

@@ -147,6 +147,12 @@ enum StatusText {
                 "\(counted(report.damage, "place")) tolerated since mounting; see the log, and run protectfs fsck --quick when it is unmounted"
             )
         }
+        if report.older > 0 {
+            table.add(
+                "Older files",
+                "\(report.older) of those opened since mounting are older than this machine has seen them; see the log, and accept them with protectfs trust"
+            )
+        }
         if report.unlockFailures > 0 {
             table.add(
                 "Wrong attempts",

@@ -108,7 +108,7 @@ struct InfoState {
         if epochs.count > Self.mostRows { table.add("", "and \(epochs.count - Self.mostRows) before these") }
     }
 
-    private static func text(_ epoch: UInt32) -> String { "\(epoch) (\(WallClock.local(Epoch.time(of: epoch))))" }
+    static func text(_ epoch: UInt32) -> String { "\(epoch) (\(WallClock.local(Epoch.time(of: epoch))))" }
 
     private static func text(_ owner: Owner) -> String {
         switch owner {

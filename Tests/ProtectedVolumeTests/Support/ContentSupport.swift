@@ -2,7 +2,6 @@
 
 import BackingStore
 @testable import MemoryStore
-import KeyFiles
 import Keybag
 import HostSystem
 import SodiumKit
@@ -10,6 +9,7 @@ import Testing
 import VolumeFormat
 
 @testable import FileContents
+@testable import KeyFiles
 @testable import ProtectedVolume
 
 /// Keys and state file of a test volume; survives "mounts" and power cuts.
@@ -58,10 +58,12 @@ final class ContentKeys: Sendable {
     }
 
     /// One mount of the volume.
+    ///
+    /// - Parameter seen: where the table of seen versions is, and whether it is written. An older version is refused then.
     func mount(
         _ tolerance: CrashTolerance = .byEpoch, isReadOnly: Bool = false, isShared: Bool = false,
         epochLimit: UInt64 = EpochLog.limit, mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128,
-        mostSealedHoles: UInt64 = 4096
+        mostSealedHoles: UInt64 = 4096, seen: (MemoryStore, isWritable: Bool)? = nil
     ) -> ContentContext {
         let log = EpochLog(
             endedBadly: openEpochs.withLock { $0 }, tolerance: tolerance, limit: epochLimit,
@@ -78,9 +80,14 @@ final class ContentKeys: Sendable {
         var options = VolumeOptions()
         options.isReadOnly = isReadOnly
         options.isShared = isShared
+        options.refusesOlder = true
+        let table = seen.map {
+            StateFileStore(directory: $0.0.root, volumeID: ring.volumeID)
+                .seenVersions(isWritable: $0.isWritable, isExpected: false)
+        }
         return ContentContext(
             keys: ring, epochs: log, options: options, mendAtOnce: mendAtOnce,
-            mendStep: mendStep, mostSealedHoles: mostSealedHoles
+            mendStep: mendStep, mostSealedHoles: mostSealedHoles, seen: table
         ) { [self] found in
             evidence.withLock { $0.append(found) }
         }

@@ -1,8 +1,8 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret slot recipient passphrase recovery keys keybag import fsck inspect path speed config doctor help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret slot recipient passphrase recovery keys keybag import fsck trust inspect path speed config doctor help version"
 _protectfs_pages="credentials mount-options"
-_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache io_uring= idle= inactive= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict fresh recover no_family_class no_complete_cache io_uring= idle= inactive= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeWhenUserInactive default_class=completeUntilFirstUserAuthentication default_class=none"
 
 # Sets what may follow the word $1.
@@ -69,6 +69,7 @@ _protectfs_command() {
     "keybag import") options="--passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --accept-keybag" operands="directory path" ;;
     "import") options="--class --into --replace --move --verify-only --json --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag" operands="directory directory" ;;
     "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag" operands="directory" ;;
+    "trust") options="--all" operands="path" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;

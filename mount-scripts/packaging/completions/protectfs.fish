@@ -52,6 +52,7 @@ function __protectfs_mount_options
     printf '%s\t%s\n' default_class=none 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
     printf '%s\t%s\n' shared 'other machines write the same volume: take locks in the store, look names up each time, use no write-back cache, and tolerate crash damage'
     printf '%s\t%s\n' strict 'never tolerate crash damage: every file that looks cut, zeroed or stale is an error'
+    printf '%s\t%s\n' fresh 'do not open a file that is older than this machine has seen it, as after a restore (EIO)'
     printf '%s\t%s\n' recover 'tolerate crash damage in every file, for a restored snapshot'
     printf '%s\t%s\n' no_family_class 'give a new file the class of its directory only: ignore the files that its name belongs to, and the file that had its name a moment ago'
     printf '%s\t%s\n' no_complete_cache 'keep the contents of class A files out of the kernel\'s cache, so that a lock leaves none of them in freed memory; they are slower then'
@@ -118,6 +119,8 @@ complete -c protectfs -n __protectfs_at -f -a import -d 'Copies a directory into
 complete -c protectfs -n '__protectfs_at help' -f -a import -d 'Copies a directory into a volume, and verifies the copy.'
 complete -c protectfs -n __protectfs_at -f -a fsck -d 'Checks a volume that is not mounted, and repairs it.'
 complete -c protectfs -n '__protectfs_at help' -f -a fsck -d 'Checks a volume that is not mounted, and repairs it.'
+complete -c protectfs -n __protectfs_at -f -a trust -d 'Accepts a file that is older than this machine has seen it, as after a restore.'
+complete -c protectfs -n '__protectfs_at help' -f -a trust -d 'Accepts a file that is older than this machine has seen it, as after a restore.'
 complete -c protectfs -n __protectfs_at -f -a inspect -d 'Shows what one object of a volume\'s directory is, and whether it verifies.'
 complete -c protectfs -n '__protectfs_at help' -f -a inspect -d 'Shows what one object of a volume\'s directory is, and whether it verifies.'
 complete -c protectfs -n __protectfs_at -f -a path -d 'Shows where a file of a mount is in the volume\'s directory, or the other way round.'
@@ -528,6 +531,9 @@ complete -c protectfs -n '__protectfs_in fsck' -l fido2-pin-command -r -f -a '(_
 complete -c protectfs -n '__protectfs_in fsck' -l accept-keybag -d 'accept a keybag that is older than, or differs from, the one last seen on this machine'
 complete -c protectfs -n '__protectfs_in fsck' -l previous-keybag -d 'use the keybag from before a change that a crash interrupted'
 complete -c protectfs -n '__protectfs_in fsck' -s h -l help -d 'show this help'
+complete -c protectfs -n '__protectfs_in trust' -F
+complete -c protectfs -n '__protectfs_in trust' -l all -d 'accept all files of the volume'
+complete -c protectfs -n '__protectfs_in trust' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in inspect' -F
 complete -c protectfs -n '__protectfs_in inspect' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in inspect' -l pages -d 'show each page by itself'
