@@ -46,6 +46,9 @@ private final class Handler: ControlHandler {
         check(request.path.count <= PATH_MAX && request.path.first != 0x2f, "a path leaves its root")
         return PathReport()
     }
+    func trust(_ request: TrustRequest) throws(ControlFailure) {
+        check(request.path.map { !$0.isEmpty && $0.first != 0x2f } ?? true, "a path leaves the mount")
+    }
 }
 
 private let server: ControlServer = {
