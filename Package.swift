@@ -294,6 +294,11 @@ let porting: [Target] = [
     .executableTarget(
         name: "porting-write-costs", dependencies: ["FileProtection", "PlainFoundation"],
         path: "Tests/Porting/WriteCosts", swiftSettings: plain),
+    // The package to copy, in which these are built as they are here.
+    .target(
+        name: "Notes", dependencies: ["FileProtection"], path: "docs/program/template/Sources/Notes", swiftSettings: plain),
+    .executableTarget(
+        name: "notes-app", dependencies: ["Notes"], path: "docs/program/template/Sources/notes-app", swiftSettings: plain),
     // What Foundation on Linux does by itself.
     .executableTarget(name: "porting-linux", path: "Tests/Porting/Linux", swiftSettings: plain),
     // Suites of applications, most of which use XCTest.
