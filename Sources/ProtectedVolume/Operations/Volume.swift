@@ -104,7 +104,8 @@ package final class Volume: Sendable {
                 ?? .none())
         // Machines that write at the same time write page 0 under their own epochs in turn.
         let seen = options.isShared || known == nil ? nil : state
-        let isExpected = known.map { $0.highestEpoch > 0 } ?? false
+        // The clean end of a session makes it; a volume whose first session crashed has none.
+        let isExpected = known.map { $0.highestEpoch > 0 && !$0.openEpochs.contains($0.highestEpoch) } ?? false
         try self.init(
             directory: directory, keys: keys, epochs: epochs, states: state,
             seen: { seen?.seenVersions(isWritable: !options.isReadOnly, isExpected: isExpected, report: $0) },

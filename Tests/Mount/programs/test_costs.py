@@ -64,9 +64,9 @@ OPERATIONS = {
     "rename": (file, lambda path: os.rename(path, path + " new"), os.stat, Cost(4, 9, 12)),
     "rename of a file that was read": (file, lambda path: os.rename(path, path + " new"), read_file, Cost(4, 6, 7)),
     "mkdir": (nothing, os.mkdir, None, Cost(3, 9, 10)),
-    "rmdir": (os.mkdir, os.rmdir, os.stat, Cost(2, 12, 20)),
+    "rmdir": (os.mkdir, os.rmdir, os.stat, Cost(2, 14, 20)),
     "symlink": (nothing, lambda path: os.symlink("target", path), None, Cost(3, 7, 11)),
-    "unlink": (file, os.unlink, os.stat, Cost(3, 6, 11)),
+    "unlink": (file, os.unlink, os.stat, Cost(3, 7, 11)),
     "unlink of a file that was read": (file, os.unlink, read_file, Cost(3, 5, 8)),
 }
 
