@@ -2,11 +2,11 @@
 
 import CLibrary
 
-/// Names from the system's databases. A number without a name is its own.
+/// Names from the system's databases. A number without a name is shown as such.
 package enum AccountNames {
     /// The name of a user.
     package static func user(_ number: UInt32) -> String {
-        guard let entry = unsafe getpwuid(number), let name = unsafe entry.pointee.pw_name else { return "\(number)" }
+        guard let entry = unsafe getpwuid(number), let name = unsafe entry.pointee.pw_name else { return "user \(number)" }
         return unsafe String(cString: name)
     }
 

@@ -24,7 +24,9 @@ package final class SeenVersions: Sendable {
         var table: SeenTable
         /// Versions that this mount has written, and that are not durable yet.
         var later: [UInt64: UInt32] = [:]
-        var file: BackingFile?
+        /// Whether the file can be appended to. It is not held open: a file system with a file that is open for writing cannot become
+        /// read-only.
+        var isUsable = false
         /// Entries that are not in the file yet.
         var waiting: [(key: UInt64, version: UInt32)] = []
         /// Whether the file says of a file more than is true, until the waiting entries are written.
@@ -62,7 +64,7 @@ package final class SeenVersions: Sendable {
             if let table = try Self.read(file, volume) { found.table = table } else { fault = .damaged }
             if found.table.isDamaged { fault = .damaged }
             // One with a torn end is written anew.
-            if fault == nil, !found.table.isTorn { found.file = file }
+            found.isUsable = fault == nil && !found.table.isTorn
         } catch .ENOENT {
             if isExpected { fault = .missing }
         } catch {
@@ -160,12 +162,11 @@ package final class SeenVersions: Sendable {
                 state.later.removeValue(forKey: key)
                 note(key, 0, &state)
             } else {
-                (state.table, state.later, state.waiting, state.file) = (SeenTable(), [:], [], nil)
+                (state.table, state.later, state.waiting, state.isUsable) = (SeenTable(), [:], [], false)
                 state.isLost = false
             }
             if state.isLost { throw .EIO }
-            if let error = write(&state) { throw error }
-            try state.file?.synchronize(dataOnly: true)
+            if let error = write(&state, durably: true) { throw error }
         }
     }
 
@@ -180,10 +181,9 @@ package final class SeenVersions: Sendable {
             let later = state.later
             state.later = [:]
             for (key, version) in later { note(key, version, &state) }
-            if state.table.isWasteful { state.file = nil }
+            if state.table.isWasteful { state.isUsable = false }
             // A file is made even for an empty table, so that one that is lost is missed.
-            if let error = write(&state) { return failed(error, &state) }
-            do throws(Errno) { try state.file?.synchronize(dataOnly: true) } catch { failed(error, &state) }
+            if let error = write(&state, durably: true) { failed(error, &state) }
         }
     }
 
@@ -200,20 +200,23 @@ package final class SeenVersions: Sendable {
 
     /// Writes what waits. A disk that takes nothing stops no one: what waits is tried again, and dropped if it becomes too much.
     @discardableResult
-    private func write(_ state: inout State) -> Errno? {
+    private func write(_ state: inout State, durably: Bool = false) -> Errno? {
         guard !state.isLost else { return nil }
         do throws(Errno) {
-            if let file = state.file {
+            if !state.isUsable {
+                try writeAnew(state.table)
+                state.isUsable = true
+                state.table.wrote(entries: state.table.versions.count, anew: true)
+            } else if durably || !state.waiting.isEmpty {
+                let file = try place.directory.openFile(place.name, .readWrite)
                 var bytes: [UInt8] = []
                 for (position, entry) in state.waiting.enumerated() {
                     SeenTable.append(entry.key, entry.version, index: state.table.entries + position, to: &bytes)
                 }
                 let end = SeenTable.headerLength + state.table.entries * SeenTable.entryLength
                 if !bytes.isEmpty { try file.write(bytes.span, at: UInt64(end)) }
+                if durably { try file.synchronize(dataOnly: true) }
                 state.table.wrote(entries: state.waiting.count, anew: false)
-            } else {
-                state.file = try writeAnew(state.table)
-                state.table.wrote(entries: state.table.versions.count, anew: true)
             }
             state.waiting = []
             state.owesLower = false
@@ -221,7 +224,7 @@ package final class SeenVersions: Sendable {
         } catch { return error }
     }
 
-    private func writeAnew(_ table: SeenTable) throws(Errno) -> BackingFile {
+    private func writeAnew(_ table: SeenTable) throws(Errno) {
         let temporary = BackingName.temporary()
         let file = try place.directory.createFile(temporary, mode: 0o600)
         do throws(Errno) {
@@ -242,13 +245,12 @@ package final class SeenVersions: Sendable {
             throw error
         }
         try? place.directory.synchronize()
-        return file
     }
 
     /// Gives the file up until the next mount. What it says stays true, unless an entry that lowers a version could not be written.
     private func failed(_ error: Errno, _ state: inout State) {
         state.isLost = true
-        state.file = nil
+        state.isUsable = false
         state.waiting = []
         if state.owesLower { remove(&state) }
         guard !state.isTold else { return }

@@ -68,6 +68,8 @@ package struct KnownMount {
         for entry in try MountLookup.knownOwn() where entry.owner == geteuid() {
             if !own.contains(where: { $0.device == entry.device }) { own.append(entry) }
         }
+        // One whose daemon has died keeps nobody from the one that lives.
+        if own.count > 1, case let living = own.filter({ !MountLookup.isDead($0) }), !living.isEmpty { own = living }
         guard let first = own.first else {
             guard let known = all().first else { throw .init(.notMounted, "no volume is mounted") }
             throw .init(.notMounted, "no volume is mounted; to mount the one that was: \(known.command)")

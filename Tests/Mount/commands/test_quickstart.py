@@ -28,11 +28,26 @@ def judge(output):
     assert len(lines) <= 40 and "warning" not in output, output
 
 
+def built_already(environment):
+    """A directory for PATH in which "swift build" gives the program under test, the program, and a list of the builds: a build
+    takes minutes, and the build directory of this checkout may be somebody else's."""
+    tools = environment.new_path("tools with spaces")
+    os.makedirs(tools)
+    binary, optimized, builds = (os.path.join(tools, name) for name in ("protectfs", "optimized", "builds"))
+    shutil.copy(harness.binary(), optimized)
+    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as script:
+        script.write(f'#!/bin/sh\ncase "$*" in\n*--show-bin-path*) echo "{tools}" ;;\n'
+                     f'*) [ -e "{binary}" ] || cp "{optimized}" "{binary}"; echo "trial: $PROTECTFS_TRIAL" >>"{builds}" ;;\nesac\n')
+    os.chmod(os.path.join(tools, "swift"), 0o755)
+    return tools, binary, builds
+
+
 def test_root(environment):
     if os.geteuid() != 0:
         raise harness.Skip("not root")
     directory = os.path.join(environment.base, "a directory with spaces")
-    variables = {**os.environ, "XDG_STATE_HOME": environment.new_path("data")}
+    tools, *_ = built_already(environment)
+    variables = {**os.environ, "XDG_STATE_HOME": environment.new_path("data"), "PATH": tools + ":" + os.environ["PATH"]}
     try:
         judge(quickstart(directory, variables))
         judge(quickstart(directory, variables))
@@ -52,16 +67,8 @@ def test_user(environment):
     home = environment.new_path("home")
     os.mkdir(home)
     os.chown(home, user.pw_uid, user.pw_gid)
-    # The build directory of this checkout belongs to somebody else: the program is taken from it as it is.
-    tools = environment.new_path("tools with spaces")
-    os.makedirs(tools)
-    binary, optimized, builds = (os.path.join(tools, name) for name in ("protectfs", "optimized", "builds"))
-    shutil.copy(harness.binary(), optimized)
-    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as script:
-        script.write(f'#!/bin/sh\ncase "$*" in\n*--show-bin-path*) echo "{tools}" ;;\n'
-                     f'*) [ -e "{binary}" ] || cp "{optimized}" "{binary}"; echo "trial: $PROTECTFS_TRIAL" >>"{builds}" ;;\nesac\n')
+    tools, binary, builds = built_already(environment)
     os.chown(tools, user.pw_uid, user.pw_gid)
-    os.chmod(os.path.join(tools, "swift"), 0o755)
     place = os.path.join(tools, "repository", "mount-scripts")
     os.makedirs(place)
     for name in ("quickstart", "packages"):

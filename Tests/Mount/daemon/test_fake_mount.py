@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -229,7 +230,7 @@ def test_locked_directory(environment):
             environment.cell(f"root's own lock {leaves}", (True, True), (done.returncode != 0, bool(erasing.keybags(volume))))
         with locked_by(STRANGER, volume.path, leaves) as holder:
             done, _ = erasing.erase(volume, ok=False)
-            told = f"process {holder} of user {STRANGER}" in done.stderr
+            told = f"process {holder} of {pwd.getpwuid(STRANGER).pw_name}" in done.stderr
             environment.cell(f"a stranger's lock {leaves}", (0, [], True), (done.returncode, erasing.keybags(volume), told))
 
 

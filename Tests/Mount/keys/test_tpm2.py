@@ -149,7 +149,7 @@ def test_a_typed_new_pin(environment):
     environment.cell("it is asked twice", (0, False, True), (code, "2580" in shown, "--tpm2 opens the volume with it and the PIN" in shown))
     pin = secret_file(volume, "pin", "2580")
     environment.cell("it opens", 0, tried(volume, *opening(tpm.device, "--tpm2-pin-file", pin))[0])
-    code, shown, _ = at_terminal(words, volume.environment, [("New PIN", "2580\n"), ("Once more", "2581\n")])
+    code, shown, _ = at_terminal(words, volume.environment, [("New PIN", "2580\n"), ("Once more", "2581\n")] * 3)
     environment.cell("two that differ", (AUTHENTICATION, 1), (code, [slot["kind"] for slot in slots(volume)].count("TPM")))
 
 
