@@ -100,7 +100,8 @@ let modules: [[Target]] = [
         ]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module(
-        "Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"], threads: ["Threads", "Support.swift"]),
+        "Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"],
+        threads: ["Threads", "Support.swift"]),
     module("BackingStore", uses: ["CLibrary", "CLinuxShim", "VolumeFormat", "HostSystem"], tests: ["MemoryStore"]),
     module(
         "KeyFiles", uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
@@ -296,9 +297,11 @@ let porting: [Target] = [
         path: "Tests/Porting/WriteCosts", swiftSettings: plain),
     // The package to copy, in which these are built as they are here.
     .target(
-        name: "Notes", dependencies: ["FileProtection"], path: "docs/program/template/Sources/Notes", swiftSettings: plain),
+        name: "Notes", dependencies: ["FileProtection"], path: "docs/program/template/Sources/Notes",
+        swiftSettings: plain),
     .executableTarget(
-        name: "notes-app", dependencies: ["Notes"], path: "docs/program/template/Sources/notes-app", swiftSettings: plain),
+        name: "notes-app", dependencies: ["Notes"], path: "docs/program/template/Sources/notes-app",
+        swiftSettings: plain),
     // What Foundation on Linux does by itself.
     .executableTarget(name: "porting-linux", path: "Tests/Porting/Linux", swiftSettings: plain),
     // Suites of applications, most of which use XCTest.
@@ -317,7 +320,8 @@ let secrets: [Target] = [
         name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem"],
         swiftSettings: strict),
     .executableTarget(
-        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Keychain", swiftSettings: []),
+        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Keychain",
+        swiftSettings: []),
     .executableTarget(
         name: "porting-wrapper", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Wrapper",
         swiftSettings: plain),
@@ -363,7 +367,8 @@ func closure(of targets: [Target], in everything: [Target]) -> Set<String> {
 }
 
 // Tests and examples take longer to optimise than they run. A power cut in memory does not.
-let optimizedInTests = closure(of: everything.filter { ["protectfs", "MemoryStore"].contains($0.name) }, in: everything)
+let optimizedInTests = closure(
+    of: everything.filter { ["protectfs", "MemoryStore"].contains($0.name) }, in: everything)
 if choice == "release" {
     for target in everything where target.swiftSettings != nil && !optimizedInTests.contains(target.name) {
         target.swiftSettings? += [.unsafeFlags(["-Onone"])]

@@ -6,7 +6,9 @@ import CLibrary
 package enum AccountNames {
     /// The name of a user.
     package static func user(_ number: UInt32) -> String {
-        guard let entry = unsafe getpwuid(number), let name = unsafe entry.pointee.pw_name else { return "user \(number)" }
+        guard let entry = unsafe getpwuid(number), let name = unsafe entry.pointee.pw_name else {
+            return "user \(number)"
+        }
         return unsafe String(cString: name)
     }
 
