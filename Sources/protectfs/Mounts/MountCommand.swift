@@ -148,7 +148,8 @@ extension Command {
     private static func busy(_ failure: CommandFailure, _ path: HostPath, _ entry: MountEntry) -> CommandFailure {
         // Not if it is another mount over it that must go first.
         guard failure.code == .busy, (try? MountTable.entry(at: entry.mountPoint)) == entry else { return failure }
-        let users = MountUser.all(of: entry)
+        // The daemon and this command keep nothing from being unmounted.
+        let users = MountUser.all(of: entry).filter { Processes.name(of: $0.process) != "protectfs" }
         guard !users.isEmpty else { return failure }
         let (ancestors, most) = (Processes.ancestors, 8)
         let shell = users.first { $0.hasDirectory && ancestors.contains($0.process) }

@@ -106,10 +106,11 @@ def test_a_busy_unmount(environment):
     with open(mount / "file", "rb"):
         done = mount.command("unmount", mount.path, ok=False)
         environment.cell("a file", (6, True, True), (done.returncode, f"({os.getpid()})" in done.stderr, "shell" not in done.stderr))
+        environment.cell("nothing else", True, "by protectfs" not in done.stderr and " and protectfs" not in done.stderr)
     words = [harness.binary(), "unmount", mount.path]
     shell = ["/bin/sh", "-c", 'cd "$1"; shift; "$@"; exit $?', "sh", mount.path, *words]
     done = harness.run(*shell, env=mount.volume.environment, ok=False)
-    environment.cell("a shell", (6, True), (done.returncode, "your own shell, whose directory is in it (cd out of it)" in done.stderr))
+    environment.cell("a shell", (6, True), (done.returncode, "in use by your own shell, whose directory is in it (cd out of it);" in done.stderr))
     mount.unmount()
 
 
