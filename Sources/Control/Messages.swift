@@ -90,7 +90,7 @@ package struct StatusReport: Sendable, Equatable {
     package var transport = "dev_fuse"
     /// Number of problems that have been reported since mounting.
     package var damage = 0
-    /// Number of files that were opened since mounting and are older than this machine has seen them.
+    /// Number of files that were opened since mounting, are older than this machine has seen them, and were not accepted.
     package var older = 0
 
     /// A report with default values.

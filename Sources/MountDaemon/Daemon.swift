@@ -173,7 +173,6 @@ package enum Daemon {
                 return try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                     notice in
                     if !isHarmless(notice) { damage.add() }
-                    if case .older = notice { damage.addOlder() }
                     Record.write(notice, access.bag.volumeID)
                     log.write(describe(notice, withNames: withNames), .warning)
                 }

@@ -58,18 +58,14 @@ final class MountEvents: Sendable {
     }
 }
 
-/// Counts crash damage and tampering, and files of which an older version was put back.
+/// Counts crash damage and tampering.
 final class DamageCount: Sendable {
-    private let counts = Lock((damage: 0, older: 0))
+    private let count = Lock(0)
 
     /// Adds one.
-    func add() { counts.withLock { $0.damage += 1 } }
+    func add() { count.withLock { $0 += 1 } }
 
-    /// Adds one older file.
-    func addOlder() { counts.withLock { $0.older += 1 } }
-
-    var value: Int { counts.withLock { $0.damage } }
-    var older: Int { counts.withLock { $0.older } }
+    var value: Int { count.withLock { $0 } }
 }
 
 extension Record {

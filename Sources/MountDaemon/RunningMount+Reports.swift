@@ -38,7 +38,7 @@ extension RunningMount {
         report.processID = getpid()
         report.transport = statistics.transport
         report.damage = damage.value
-        report.older = damage.older
+        report.older = volume.olderFiles
         return report
     }
 

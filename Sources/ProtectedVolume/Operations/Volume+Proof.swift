@@ -97,7 +97,11 @@ extension Volume {
             file = header.fileID
         }
         do throws(Errno) { try seen.accept(file) } catch { throw .refused(error) }
+        notices.acceptOlder(inode: node?.inode)
     }
+
+    /// The number of files that were opened, are older than this machine has seen them, and are not accepted.
+    package var olderFiles: Int { notices.olderFiles }
 
     /// The ID of a file that is about to lose its last name, if this machine knows versions.
     ///

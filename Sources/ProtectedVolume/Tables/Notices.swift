@@ -72,6 +72,16 @@ final class Notices: Sendable {
         if isNews { hand(.older(inode: inode)) }
     }
 
+    /// The number of files that were reported as older and not accepted since.
+    var olderFiles: Int { told.withLock { $0.older.count } }
+
+    /// A file, or each file if it is nil, is accepted as it is. An older version of it is reported again.
+    func acceptOlder(inode: UInt64?) {
+        told.withLock { told in
+            if let inode { told.older.remove(inode) } else { told.older = [] }
+        }
+    }
+
     /// Reports a name that does not decrypt.
     func tellUndecryptable(_ name: EntryName, in parent: Node) {
         if isNews(name, in: parent) {

@@ -61,6 +61,7 @@ def test_older_files(environment):
     environment.cell("a directory cannot be accepted", False, mount.command("trust", mount.path, ok=False).returncode == 0)
     mount.lock()
     mount.command("trust", mount / "letter")
+    environment.cell("not counted any more", (0, 0), seen(mount))
     mount.unlock()
     environment.cell("accepted", b"first" * 3000, harness.read_file(mount / "letter"))
     mount = environment.remount(mount, options=("fresh",))
@@ -76,7 +77,10 @@ def test_older_files(environment):
     for name in ("letter", "other"):
         environment.cell(f"restored: {name}", b"first" * 3000, harness.read_file(mount / name))
     environment.cell("both are older", (2, 0), seen(mount))
+    mount.command("trust", mount / "letter")
+    environment.cell("one is left", (1, 0), seen(mount))
     mount.command("trust", "--all", mount.path)
+    environment.cell("none is counted any more", (0, 0), seen(mount))
     mount = environment.remount(mount, options=("fresh",))
     for name in ("letter", "other"):
         environment.cell(f"all accepted: {name}", b"first" * 3000, harness.read_file(mount / name))
