@@ -24,6 +24,8 @@ extension Command {
             The file system below should have blocks of at least 4096 bytes; nearly all do. Small ext4 file systems have
             blocks of 1024 bytes (mkfs.ext4 -b 4096 makes larger ones). With smaller blocks a power cut can destroy a page
             that is being overwritten; init and mount warn of this.
+
+            A directory inside another volume, or inside a mount of one, is refused.
             """,
         options: [
             Option(
@@ -115,6 +117,7 @@ enum InitRun {
 
     private static func openEmpty(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, isNew: Bool) {
         let text = try FoundVolume.text(path)
+        try refuseInside(path)
         let isNew = unsafe path.withCString { unsafe mkdir($0, 0o700) } == 0
         if !isNew, errno != EEXIST {
             throw .init(.failure, "\(path): cannot make the directory: \(SystemError.reason(of: errno))")
@@ -147,6 +150,29 @@ enum InitRun {
             throw error
         } catch {
             throw .init(.failure, "\(path): \(error)")
+        }
+    }
+
+    /// A volume in a mount would be locked with it. In a store its files would be foreign to the other volume.
+    private static func refuseInside(_ path: HostPath) throws(CommandFailure) {
+        // A path that leads nowhere fails when the directory is made.
+        guard let absolute = try? path.absolute(),
+            var place = (try? path.resolved()) ?? (try? absolute.parent.resolved())
+        else { return }
+        if let mount = try? MountTable.entry(containing: place), mount.isProtectfs {
+            throw .init(
+                .usage,
+                "\(path): is inside the volume that is mounted at \(mount.mountPoint); choose a directory outside it")
+        }
+        // A directory that is itself a volume gets the message for that.
+        if (try? path.resolved()) != nil { place = place.parent }
+        while true {
+            if MountLookup.isVolume(place) {
+                throw .init(
+                    .usage, "\(path): is inside \(place), which is a protectfs volume; choose a directory outside it")
+            }
+            guard place.parent != place else { return }
+            place = place.parent
         }
     }
 

@@ -162,6 +162,18 @@ def test_init_refuses(environment):
     refused(environment, "init in a full directory", USAGE, ["init", "--passphrase-file", secret, full], mentions=["not empty"])
     volume = environment.volume()
     refused(environment, "init over a volume", USAGE, ["init", "--passphrase-file", secret, volume.path], volume)
+    deep = os.path.join(volume.path, "deep")
+    os.mkdir(deep)
+    for place in (volume.path + "/new", deep, deep + "/new/"):
+        refused(environment, f"init in a volume: {place}", USAGE, ["init", "--passphrase-file", secret, place],
+                mentions=[f"inside {volume.path}, which is"])
+    os.rmdir(deep)
+    mount = environment.mount()
+    for place in (mount / "new", mount.path):
+        done = harness.protectfs("init", "--passphrase-file", secret, place, ok=False)
+        environment.cell(f"init in a mount: {place}", (USAGE, True), (done.returncode, f"mounted at {mount.path};" in done.stderr))
+    environment.cell("nothing was made", [], os.listdir(mount.path))
+    mount.unmount()
     new = environment.base + "/new"
     empty = environment.new_path("empty")
     harness.write_file(empty, b"")
