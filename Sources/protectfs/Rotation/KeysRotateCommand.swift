@@ -180,6 +180,7 @@ enum KeysRotate {
             ? "no file of class \(classes.map(\.canonicalName).joined(separator: ", "))" : "no file"
         let keys: VolumeKeys
         do throws(SodiumError) { keys = try made.keys.copy() } catch { throw ErrorMessages.memory(error) }
+        let dropped = AskedSlots.names(access.bag.slotsWithoutSecret(opened.keys, others.given))
         let shown: SecretBytes?
         do throws(SodiumError) { shown = try copy(of: made.recoveryCode) } catch { throw ErrorMessages.memory(error) }
         return Prepared(
@@ -187,7 +188,8 @@ enum KeysRotate {
             keys: keys,
             passphrase: passphrase, others: others, code: shown, isNew: true, retires: arguments.has("retire"),
             effect:
-                "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. The next incremental backup of the store copies every file that was written anew. Make a new copy of the keybag (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
+                "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. The next incremental backup of the store copies every file that was written anew. Make a new copy of the keybag (protectfs keybag export).\n"
+                + (dropped.isEmpty ? "" : "These slots were removed; add them again if they are needed: \(dropped).\n")
         )
     }
 
@@ -218,12 +220,10 @@ enum KeysRotate {
     private static func requireKnownKeys(
         _ access: CheckedVolume, _ keys: borrowing VolumeKeys, _ needed: NeededKeys
     ) throws(CommandFailure) {
-        let unknown = needed.keys.subtracting(keys.everyClassKey)
-        guard let key = unknown.min(by: { ($0.number, $0.generation) < ($1.number, $1.generation) }) else { return }
-        let file = needed.examples[key].map { HostPath(bytes: $0).description } ?? "a file"
+        guard let lack = needed.lack(keys.everyClassKey) else { return }
         throw .init(
             .volume,
-            "\(access.path): \(file) in the store needs generation \(key.generation) of class \(key.number), which the keybag does not have. If an older keybag was put in place, put the right one back (protectfs keybag import). If the file is from a backup, remove it. Nothing was changed"
+            "\(access.path): \(lack). If an older keybag was put in place, put the right one back (protectfs keybag import). If the file is from a backup, remove it. Nothing was changed"
         )
     }
 

@@ -60,12 +60,14 @@ struct AskedSlots: Sendable {
     ) throws(CommandFailure) {
         let dropped = access.bag.slotsWithoutSecret(keys, given).filter { !declined.contains($0.id) }
         guard !dropped.isEmpty, !arguments.has("drop-slots") else { return }
-        let names = dropped.map(Self.name).joined(separator: ", ")
         throw .init(
             .usage,
-            "\(access.path): these slots cannot get the new keys, because their secrets are not known: \(names); --ask-others asks for passphrases, --drop-slots removes the slots. \(consequence)"
+            "\(access.path): these slots cannot get the new keys, because their secrets are not known: \(Self.names(dropped)); --ask-others asks for passphrases, --drop-slots removes the slots. \(consequence)"
         )
     }
+
+    /// Slots by number and label, for a person.
+    static func names(_ slots: [Keybag.SlotSummary]) -> String { slots.map(name).joined(separator: ", ") }
 
     private static func name(_ slot: Keybag.SlotSummary) -> String {
         "\(slot.id)" + (slot.label.name.map { " (\($0))" } ?? "")

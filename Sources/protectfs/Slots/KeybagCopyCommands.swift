@@ -9,6 +9,7 @@ import Keybag
 import ProtectedVolume
 import SodiumKit
 import VolumeAccess
+import VolumeCheck
 import VolumeFormat
 
 extension Command {
@@ -18,7 +19,8 @@ extension Command {
             The keybag is the file \(ReservedName.keybag) in the volume. It holds all keys of the volume, encrypted, and without
             it nothing in the volume can be decrypted. The copy is the same, byte for byte, and as secret as a copy of the
             volume: passphrases that work without the device key can be guessed from it. FILE - writes it to standard output.
-            An existing FILE is replaced only if it is an older copy of this volume's keybag. Make another copy after each
+            An existing FILE is replaced only if it is an older copy of this volume's keybag with the same keys: backups from
+            before a change of keys (keys rotate) need the copy of that time. Make another copy after each
             change of a passphrase or of the recovery code.
 
             The device key is never in the copy. To open the volume elsewhere you need the keybag and the recovery code; or the
@@ -40,7 +42,8 @@ extension Command {
 
             A keybag that is older than the one in the volume, or than the one last seen on this machine, is refused without
             --accept-keybag: passphrases that were removed since then would open the volume again. So is one that the volume
-            does not prove to be its own, because the record of the volume's directory is damaged.
+            does not prove to be its own, because the record of the volume's directory is damaged. And so is one from before a
+            change of keys (keys rotate), because files that were written since then do not open with it.
             """,
         options: Option.credentials + [.deviceKey, .acceptKeybag],
         examples: [
@@ -89,10 +92,11 @@ enum KeybagCopies {
             return .success
         }
         try refuseInside(file, path)
-        try replace(file, with: access.bag)
+        let older = try replace(file, with: access.bag)
+        let place = older.map { "\(file), in place of an older copy (serial \($0))" } ?? "\(file)"
         return Output.done(
-            "wrote \(what) to \(file)",
-            "Wrote \(what) to \(file).\nIt opens with the recovery code, or with the device key and a passphrase; keep these elsewhere.\n"
+            "wrote \(what) to \(place)",
+            "Wrote \(what) to \(place).\nIt opens with the recovery code, or with the device key and a passphrase; keep these elsewhere.\n"
         )
     }
 
@@ -104,9 +108,11 @@ enum KeybagCopies {
     }
 
     /// Writes the file durably, and reads it back. A file of that name is replaced in one step, if it is an older copy.
-    private static func replace(_ file: HostPath, with bag: Keybag) throws(CommandFailure) {
-        let isThere = (try? FileStatus.read(file)) != nil
-        if isThere {
+    ///
+    /// - Returns: the serial number of a copy that was replaced and differs.
+    private static func replace(_ file: HostPath, with bag: Keybag) throws(CommandFailure) -> UInt64? {
+        var older: UInt64?
+        if (try? FileStatus.read(file)) != nil {
             let old = try? Keybag(parsing: readFile(file, limit: KeybagLayout.maximumLength + 1))
             guard let old, old.volumeID == bag.volumeID, old.serial <= bag.serial else {
                 throw .init(
@@ -114,6 +120,13 @@ enum KeybagCopies {
                     "\(file): exists, and is not an older copy of this volume's keybag; choose another name, or remove it"
                 )
             }
+            guard old.generations == bag.generations else {
+                throw .init(
+                    .usage,
+                    "\(file): exists, and backups of the volume from before the change of keys need it; choose another name, or remove it"
+                )
+            }
+            if old.serial < bag.serial { older = old.serial }
         }
         let temporary = HostPath(bytes: file.bytes + Array(".part-\(getpid())".utf8))
         do throws(SystemError) {
@@ -133,6 +146,7 @@ enum KeybagCopies {
             }
             let directory = try Descriptor(opening: file.parent, O_RDONLY | O_DIRECTORY)
             _ = fsync(directory.number)
+            return older
         } catch {
             throw .init(.failure, "\(file): the keybag cannot be written: \(error.reason)")
         }
@@ -257,6 +271,7 @@ enum KeybagCopies {
     private static func prove(
         _ keys: consuming VolumeKeys, _ access: CheckedVolume, isAccepted: Bool
     ) throws(CommandFailure) {
+        let known = keys.everyClassKey
         let ring: KeyRing
         do throws(SodiumError) { ring = try KeyRing(access.bag, keys: keys) } catch {
             throw ErrorMessages.memory(error)
@@ -268,7 +283,7 @@ enum KeybagCopies {
         let record = "\(ReservedName.directoryRecord)"
         let remedy = "--accept-keybag puts it there nevertheless"
         switch proof {
-        case .proven: return
+        case .proven: try requireKeys(known, ring.metadata, access, isAccepted: isAccepted)
         case .missing where !isAccepted:
             throw .init(
                 .volume,
@@ -281,5 +296,43 @@ enum KeybagCopies {
             )
         case .missing, .contradicted: return
         }
+    }
+
+    /// Refuses a keybag without keys that files of the store need, because it is from before a change of keys.
+    private static func requireKeys(
+        _ known: Set<FormerKey>, _ metadata: MetadataKeys, _ access: CheckedVolume, isAccepted: Bool
+    ) throws(CommandFailure) {
+        var (all, closed) = (UInt64(0), UInt64(0))
+        let isMounted = !MountLookup.of(volume: access.path).isEmpty
+        let needed: NeededKeys
+        do throws(VolumeError) {
+            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: isMounted) { _, key in
+                all += 1
+                if !known.contains(key) { closed += 1 }
+            }
+        } catch {
+            // A store that cannot be read everywhere needs its keybag all the more.
+            let reason = ErrorMessages.volume(error, access.path).message
+            return Output.note("protectfs: not every file was compared with the keybag: \(reason)")
+        }
+        guard let lack = needed.lack(known) else { return }
+        let meaning =
+            "\(lack): it is from before a change of keys, and does not open \(closed) of \(counted(all, "file")); look for a later copy"
+        guard isAccepted else {
+            throw .init(
+                .volume, "\(access.path): \(meaning), or put this one there for the rest with --accept-keybag")
+        }
+        Output.note("protectfs: \(access.path): \(meaning)")
+    }
+}
+
+extension NeededKeys {
+    /// A file that needs a class key that is not among `known`, in words. Nil if there is none.
+    func lack(_ known: Set<FormerKey>) -> String? {
+        let unknown = keys.subtracting(known)
+        guard let key = unknown.min(by: { ($0.number, $0.generation) < ($1.number, $1.generation) }) else { return nil }
+        let file = examples[key].map { HostPath(bytes: $0).description } ?? "a file"
+        return
+            "\(file) in the store needs generation \(key.generation) of class \(key.number), which the keybag does not have"
     }
 }

@@ -1,12 +1,14 @@
 """`keybag export` and `keybag import`: a copy of the keybag, and the way back into the volume."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 
 import keybags
 import reader
+import rotation
 import states
 from harness import Volume, binary, protectfs, read_file, write_file
 
@@ -38,8 +40,9 @@ def test_export(environment):
     out = subprocess.run([binary(), "keybag", "export", bags.volume.path, "-"], env=bags.volume.environment, capture_output=True, check=True)
     environment.cell("standard output", bags.versions[0][0], out.stdout)
     bags.renew()
-    export(bags, bags.volume.path, file)
-    environment.cell("an older copy is replaced", True, read_file(file) == bags.versions[1][0])
+    done = export(bags, bags.volume.path, file)
+    environment.cell("an older copy is replaced", (True, True),
+                     (read_file(file) == bags.versions[1][0], "in place of an older copy (serial " in done.stdout))
     environment.cell("nothing is left beside it", [], [name for name in os.listdir(os.path.dirname(file)) if ".part-" in name])
     for name, content in (("foreign", b"something else"), ("empty", b""), ("newer", None)):
         place = environment.new_path(name)
@@ -193,6 +196,34 @@ def test_import_on_another_machine(environment):
     os.unlink(reader.state_file(bags.volume))
     done = import_(bags, file, code=bags.versions[0][1], ok=False)
     environment.cell("older than the one in the volume", (VOLUME, True), (done.returncode, "the volume has a newer keybag" in done.stderr))
+
+
+def test_copies_from_before_a_rotation(environment):
+    """A new export does not replace such a copy, and an import says what it does not open."""
+    bags = keybags.Keybags(environment)
+    mount = keybags.mount(bags.environment, bags.volume, "--recovery-file", bags.volume.code_file)
+    write_file(mount / "before", b"before")
+    mount.unmount()
+    old = environment.new_path("old")
+    export(bags, bags.volume.path, old)
+    first = read_file(old)
+    done = rotation.rotate(bags.volume)
+    environment.cell("no slot was removed", None, re.search("dropped|slots were removed.*", done.stdout))
+    before = rotation.take_code(environment, bags.volume, done)
+    done = export(bags, bags.volume.path, old, ok=False)
+    environment.cell("not replaced", (USAGE, True, True),
+                     (done.returncode, "before the change of keys" in done.stderr, read_file(old) == first))
+    new = environment.new_path("new")
+    export(bags, bags.volume.path, new)
+    os.unlink(bags.current)
+    os.unlink(reader.state_file(bags.volume))
+    done = import_(bags, old, code=before, ok=False)
+    environment.cell("refused", (VOLUME, True, []),
+                     (done.returncode, "does not open 1 of 1 file; look for a later copy" in done.stderr, bags.names()))
+    import_(bags, new)
+    os.unlink(bags.current)
+    done = import_(bags, old, "--accept-keybag", code=before)
+    environment.cell("accepted, and said", (True, True), ("does not open 1 of 1 file" in done.stderr, read_file(bags.current) == first))
 
 
 def test_import_with_a_damaged_record(environment):

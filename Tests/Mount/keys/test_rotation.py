@@ -245,7 +245,10 @@ def test_slots(environment):
     done = rotate(volume, ok=False)
     environment.cell("refused", (USAGE, True), (done.returncode, "spare one" in done.stderr))
     environment.cell("nothing was changed", True, before == read_file(reader.keybag_file(volume)))
-    take_code(environment, volume, rotate(volume, "--drop-slots"))
+    done = rotate(volume, "--drop-slots")
+    take_code(environment, volume, done)
+    said = "These slots were removed; add them again if they are needed: " in done.stdout and "(spare one)" in done.stdout
+    environment.cell("said", True, said)
     mount = environment.mount(volume)
     done = protectfs("slot", "list", "--json", volume.path, env=volume.environment)
     environment.cell("dropped", False, "spare one" in done.stdout)
