@@ -29,6 +29,13 @@ package final class ImportPlace {
             try Self.requireUnlocked(mount)
             return
         }
+        let look = Result { () throws(SystemError) in try FileStatus.read(path) }
+        if case .failure(let error) = look, error.code == ENOENT {
+            throw .init(
+                .failure,
+                "\(path): neither a volume nor a directory in a mount; protectfs init \(path.word) makes a volume there"
+            )
+        }
         let found = try FoundVolume(path)
         let place = try Self.privatePlace(found.bag.volumeID)
         // Anyone can make a mount that names this volume as its source.

@@ -100,7 +100,11 @@ package struct Arguments {
         while let letter = letters.popFirst() {
             let character = Character(Unicode.Scalar(letter))
             guard let option = known.first(where: { $0.letter == character }) else {
-                throw .init(.usage, "unknown option -\(HostPath(bytes: [letter]))")
+                let cases = known.compactMap(\.letter).filter { $0.lowercased() == character.lowercased() }
+                let names = known.filter { $0.help != nil && $0.name.first == character }.map { "-\($0.name)" }
+                let meant = cases.first.map { "\($0)" } ?? (names.count == 1 ? names[0] : nil)
+                let suggestion = meant.map { " (did you mean -\($0)?)" } ?? ""
+                throw .init(.usage, "unknown option -\(HostPath(bytes: [letter]))\(suggestion)")
             }
             if option.value == nil {
                 try store(option, HostPath(""))

@@ -46,6 +46,12 @@ package enum MountLookup {
             throw .init(
                 .notMounted, "\(path): this is the volume's own directory, and not a mount point; it is \(place)")
         }
+        // By the text alone, because the mount may be dead.
+        let around = table.filter { entry in known.contains { $0.isInside(entry.mountPoint) } }
+        if let entry = around.max(by: { $0.mountPoint.bytes.count < $1.mountPoint.bytes.count }) {
+            throw .init(
+                .notMounted, "\(path): not a mount point, but inside a volume that is mounted at \(entry.mountPoint)")
+        }
         throw .init(
             .notMounted,
             "\(path): no protectfs volume is mounted there; protectfs status without a mount point shows all mounts")

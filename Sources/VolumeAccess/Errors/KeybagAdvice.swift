@@ -1,14 +1,14 @@
 // What is in a volume's directory when its keybag cannot be used, and the command that puts one back.
 
 import BackingStore
-import CommandSupport
-import HostSystem
+package import CommandSupport
+package import HostSystem
 import KeyFiles
 import Keybag
 import VolumeFormat
 
 /// The next step for a person whose volume has no keybag that opens.
-enum KeybagAdvice {
+package enum KeybagAdvice {
     /// The name of a keybag that a command was writing when it was cut off.
     private static let unfinished = "\(ReservedName.temporaryPrefix)keybag"
     /// The name of a keybag whose destruction has begun.
@@ -43,10 +43,7 @@ enum KeybagAdvice {
                 "\(missing), and an unfinished one is there (\(unfinished)): \(importing(volume, path)) puts it in place if it is whole; or put back a copy from a backup: \(importing(volume, "FILE"))"
             )
         }
-        if let entry = try? MountTable.entry(at: (try? volume.resolved()) ?? volume), entry.isProtectfs {
-            return .init(
-                .volume, "\(volume): this is the mount of a volume, and not the volume; the volume is \(entry.source)")
-        }
+        if let failure = isMount(volume) { return failure }
         if isThere("\(ReservedName.directoryRecord)", in: volume) {
             return .init(
                 .volume,
@@ -57,6 +54,14 @@ enum KeybagAdvice {
             .volume,
             "\(volume): not a protectfs volume (\(ReservedName.keybag) is missing, and nothing else of protectfs is there); check the path, or make a volume with protectfs init"
         )
+    }
+
+    /// The failure if a volume is mounted at the path of a volume. Nil if none is.
+    package static func isMount(_ path: HostPath) -> CommandFailure? {
+        let entry = try? MountTable.entry(at: (try? path.resolved()) ?? path)
+        guard let entry, entry.isProtectfs else { return nil }
+        return .init(
+            .volume, "\(path): this is the mount of a volume, and not the volume; the volume is \(entry.source)")
     }
 
     /// The failure if the keybag from before the last change was asked for and is missing.

@@ -17,6 +17,7 @@ import VolumeFormat
 extension EraseRun {
     /// Finds everything, and changes nothing.
     static func find(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> Target {
+        if let failure = KeybagAdvice.isMount(path) { throw failure }
         let text = try FoundVolume.text(path)
         let directory: HostDirectory
         do throws(Errno) { directory = try HostDirectory.open(path: text) } catch {

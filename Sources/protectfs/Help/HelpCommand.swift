@@ -47,7 +47,9 @@ enum HelpLookup {
         "-V": "--version", "-v": "--version", "passwd": "passphrase change", "password": "passphrase change",
         "open": "mount or unlock", "close": "unmount or lock", "edit": "mount: files are edited in the mount point",
         "create": "init", "new": "init", "format": "init", "list": "status", "ls": "status", "delete": "erase",
-        "destroy": "erase",
+        "destroy": "erase", "verify": "fsck", "check": "fsck", "repair": "fsck --repair", "scrub": "fsck",
+        "export": "keybag export", "backup": "keybag export: files are copied as they are in the volume",
+        "restore": "keybag import: files are copied back into the volume", "-r": "mount -r",
     ]
 
     /// The failure for words that are not a command.

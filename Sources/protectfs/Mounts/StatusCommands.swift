@@ -12,6 +12,10 @@ extension Command {
     static let status = Command(
         "status", .mounting, [Operand("MOUNTPOINT", .mountPoint, .optional)],
         "Shows one or all of your mounts: state, open files by class, idle timer.",
+        details: """
+            If a daemon does not answer, or has died, the other mounts are shown nevertheless, and the exit code is that of the
+            first failure.
+            """,
         options: [
             Option("all", help: "show all of your mounts, as without a mount point; as root, those of every user"),
             // For this program alone: the exit code says whether the daemon has died (`MountLookup.isDeadForSure`).

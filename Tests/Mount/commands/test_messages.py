@@ -9,6 +9,7 @@ import time
 
 import harness
 from namespaces import own_namespace
+from processes import outcome, wait_until
 from users import OrdinaryUser
 
 
@@ -148,9 +149,43 @@ def test_numbers_and_nouns(environment):
 
 
 def test_names_of_other_programs(environment):
-    for word, meant in (("-V", "--version"), ("passwd", "passphrase change"), ("open", "mount or unlock"), ("edit", "mount: files are")):
+    for word, meant in (("-V", "--version"), ("passwd", "passphrase change"), ("open", "mount or unlock"), ("edit", "mount: files are"),
+                        ("verify", "fsck"), ("check", "fsck"), ("export", "keybag export"), ("backup", "keybag export"),
+                        ("restore", "keybag import"), ("-r", "mount -r")):
         done = harness.protectfs(word, ok=False)
         environment.cell(word, (2, True), (done.returncode, f"did you mean {meant}" in done.stderr))
+
+
+def test_letters_of_other_programs(environment):
+    for words, meant in ((["class", "set", "-r", "none", "x"], "r (did you mean -R?);"), (["fsck", "-r", "x"], "r;"),
+                         (["watch", "-j", "x"], "j (did you mean --json?);")):
+        done = harness.protectfs(*words, ok=False)
+        environment.cell(words[0], True, f"unknown option -{meant}" in done.stderr)
+
+
+def test_a_place_that_is_none(environment):
+    """What is at a path that is given as a volume or a mount point is named."""
+    mount = environment.mount()
+    os.mkdir(mount / "directory")
+    for words, code, text in (
+            (["erase", "--yes", mount.path], 4, f"the mount of a volume, and not the volume; the volume is {mount.volume.path}"),
+            (["lock", mount / "directory"], 7, f"inside a volume that is mounted at {mount.path}"),
+            (["import", mount / "directory", mount.path + "-none"], 1, f"protectfs init {mount.path}-none makes a volume there")):
+        done = mount.command(*words, ok=False)
+        environment.cell(words[0], (code, True), (done.returncode, text in done.stderr))
+
+
+def test_a_dead_mount_among_others(environment):
+    """The others are served, and the exit code says that one was not."""
+    dead, living = environment.mount(), environment.mount()
+    os.kill(dead.pid, signal.SIGKILL)
+    wait_until(lambda: outcome(os.listdir, dead.path) == "ENOTCONN", what="the death of the daemon")
+    for words in (["status"], ["lock", "--all"]):
+        done = harness.protectfs(*words, "--json", ok=False)
+        told = {one["mountPoint"]: one.get("code") for one in json.loads(done.stdout)}
+        environment.cell(words[0], (7, "notMounted", None), (done.returncode, told[dead.path], told[living.path]))
+    environment.cell("it is locked", "locked", living.status()["state"])
+    dead.unmount()
 
 
 def test_a_cheap_hash(environment):
