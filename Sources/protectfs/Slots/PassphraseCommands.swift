@@ -145,7 +145,7 @@ extension KeybagCommands {
             Output.line(JSONValue.array(access.bag.slots.map(describe)).line)
             return .success
         }
-        var table = Table("SLOT", "KIND", "LABEL", "MADE", "DEVICE KEY", "PASSWORD HASH")
+        var table = Table("SLOT", "KIND", "LABEL", "MADE", "DEVICE KEY", "COST OF A GUESS")
         let (slots, more) = shown(access.bag)
         for slot in slots {
             table.add(

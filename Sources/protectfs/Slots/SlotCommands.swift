@@ -82,7 +82,10 @@ extension Command {
         run: KeybagCommands.removeSlot)
 
     static let slotList = Command(
-        "slot list", .keys, [.volume], "Lists what opens a volume.", options: [.json],
+        "slot list", .keys, [.volume], "Lists what opens a volume.",
+        details: """
+            COST OF A GUESS is the work of the password hash for each try: how often it passes over how much memory.
+            """, options: [.json],
         examples: [.init("protectfs slot list ~/.documents", "Show the slots with their numbers and names.")],
         run: KeybagCommands.list)
 
