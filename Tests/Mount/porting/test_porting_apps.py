@@ -1,6 +1,7 @@
 """What applications and libraries for them write, and Foundation on Linux understands otherwise than an iPhone's."""
 
 import os
+import re
 
 import harness
 from harness import make_file, read_file, run, set_class, write_file
@@ -34,6 +35,41 @@ def test_sweeps(environment):
         environment.cell(f"{place}: room for all", [10, 10], kept[:2])
         environment.cell(f"{place}: room for half", [True, True], [4 <= count <= 5 for count in kept[2:]])
         environment.cell(f"{place}: NSURL", "true true", lines[4])
+
+
+def test_trash(environment):
+    """An item goes to the trash of its file system under its class, in every state, and file managers can put it back."""
+    mount, home = environment.mount(), environment.new_path("home")
+    os.makedirs(mount / "folder/below")
+    for name, letter in {"a": "A", "folder/d": "D", "folder/a b%": "A", "locked": "A"}.items():
+        make_file(mount / name, letter, name.encode())
+    own = os.path.join(mount.path, f".Trash-{os.geteuid()}")
+    data = {**os.environ, "HOME": home, "XDG_DATA_HOME": home}
+    lines, _ = said("trash", mount.path, "a", "folder/d", "folder/a b%", "a", "folder/below", env=data)
+    environment.cell("said", [
+        f"a: {own}/files/a {A}", f"folder/d: {own}/files/d {D}", f"folder/a b%: {own}/files/a b% {A}", "a: CocoaError 4 errno 2",
+        f"folder/below: {own}/files/below nil", "without a result: ok"], lines)
+    environment.cell("private", 0o700, os.stat(own).st_mode & 0o777)
+    environment.cell("content", b"a", read_file(f"{own}/files/a"))
+    note = read_file(f"{own}/info/a b%.trashinfo").decode().splitlines()
+    environment.cell("the note", ["[Trash Info]", "Path=folder/a%20b%25", True],
+                     [*note[:2], bool(re.fullmatch(r"DeletionDate=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", note[2]))])
+    make_file(mount / "a", "C", b"second")
+    mount.lock()
+    lines, _ = said("trash", mount.path, "locked", "a", env=data)
+    environment.cell("locked", [f"locked: {own}/files/locked {A}", f"a: {own}/files/a.2 {C}"], lines[:2])
+    # The home directory's own is taken where it is on the same file system, and a link in place of a trash is not.
+    data["XDG_DATA_HOME"] = os.path.join(mount.path, "share")
+    lines, _ = said("trash", mount.path, "folder", env=data)
+    environment.cell("in the home directory", [f"folder: {mount.path}/share/Trash/files/folder nil"], lines[:1])
+    note = read_file(f"{mount.path}/share/Trash/info/folder.trashinfo").decode().splitlines()
+    environment.cell("whole path", f"Path={mount.path}/folder", note[1])
+    os.rename(own, own + ".old")
+    os.symlink(own + ".old", own)
+    make_file(mount / "c", "C", b"third")
+    data["XDG_DATA_HOME"] = home
+    lines, _ = said("trash", mount.path, "c", env=data)
+    environment.cell("a link is refused", ("c: CocoaError 513 EACCES", True), (lines[0], os.path.exists(mount / "c")))
 
 
 def test_export(environment):

@@ -20,6 +20,7 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "container": container, "launch-by-name": launchByName, "inactive": inactive, "crowd": crowd,
     "crowdWhileLocked": crowdWhileLocked, "variable": valuesByVariable, "sweeps": sweeps, "export": export,
     "logout": clearAtLogout, "databases": databases, "descriptors": descriptors, "groups": groups,
+    "trash": trash,
 ]
 
 private func save(in directory: URL, _ words: [String]) {
