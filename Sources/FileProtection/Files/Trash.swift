@@ -3,6 +3,7 @@
 import CLibrary
 import HostSystem
 import PlainFoundation
+import VolumeFormat
 
 extension Foundation.FileManager {
     /// Moves an item to the trash of the desktop (the Trash specification of freedesktop.org), from where file managers can put
@@ -109,13 +110,14 @@ private struct Trash {
 
     /// A path as in a URL (RFC 2396).
     private static func escaped(_ path: [UInt8]) -> String {
-        let digits = Array("0123456789ABCDEF")
-        let plain = Set("/-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".utf8)
-        return path.reduce(into: "") { text, byte in
-            if plain.contains(byte) {
-                text.unicodeScalars.append(Unicode.Scalar(byte))
+        path.reduce(into: "") { text, byte in
+            let scalar = Unicode.Scalar(byte)
+            let isPlain =
+                scalar.isASCII && (scalar.properties.isAlphabetic || "/-_.~0123456789".unicodeScalars.contains(scalar))
+            if isPlain {
+                text.unicodeScalars.append(scalar)
             } else {
-                text += "%\(digits[Int(byte >> 4)])\(digits[Int(byte & 15)])"
+                text += "%\(Hexadecimal.text([byte]).uppercased())"
             }
         }
     }
