@@ -246,6 +246,7 @@ let importCheck: [Target] =
 
 // The application object of UIKit, examples, and what drives the library's view of a mount's state in the mount tests.
 let stateLibraries: [Target] = [
+    .target(name: "OSLogCompat", dependencies: ["HostSystem"], swiftSettings: strict),
     .target(
         name: "UIKitCompat", dependencies: ["FileProtection", "HostSystem", "PlainFoundation"], swiftSettings: strict)
 ]
@@ -308,6 +309,9 @@ let porting: [Target] = [
     .target(name: "XCTestCompat", swiftSettings: strict),
     .executableTarget(
         name: "porting-suite", dependencies: ["FileProtection", "XCTestCompat"], path: "Tests/Porting/Suite",
+        swiftSettings: plain),
+    .executableTarget(
+        name: "porting-logging", dependencies: ["FileProtection", "OSLogCompat"], path: "Tests/Porting/Logging",
         swiftSettings: plain),
     .executableTarget(
         name: "porting-application", dependencies: ["UIKitCompat"], path: "Tests/Porting/Application",
@@ -393,6 +397,7 @@ let package = Package(
             .library(name: "FileProtection", targets: ["FileProtection"]),
             .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
             .library(name: "Secrets", targets: ["Secrets"]),
+            .library(name: "OSLogCompat", targets: ["OSLogCompat"]),
             .library(name: "XCTestCompat", targets: ["XCTestCompat"]),
             .library(name: "VolumeControl", targets: ["VolumeControl"]),
             .plugin(name: "CheckImports", targets: ["CheckImports"]),
