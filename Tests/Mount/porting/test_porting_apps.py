@@ -72,6 +72,12 @@ def test_trash(environment):
     environment.cell("a link is refused", ("c: CocoaError 513 EACCES", True), (lines[0], os.path.exists(mount / "c")))
 
 
+def test_device(environment):
+    lines, _ = said("device", environment.base)
+    system = os.uname()
+    environment.cell("this machine", [f"{system.nodename} Linux {system.release} nil"], lines)
+
+
 def test_export(environment):
     """What was chosen stays on the mount. What a directory gave goes with a warning, and the usual class without one."""
     mount, away = environment.mount(), environment.new_path("away")

@@ -20,8 +20,13 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "container": container, "launch-by-name": launchByName, "inactive": inactive, "crowd": crowd,
     "crowdWhileLocked": crowdWhileLocked, "variable": valuesByVariable, "sweeps": sweeps, "export": export,
     "logout": clearAtLogout, "databases": databases, "descriptors": descriptors, "groups": groups,
-    "trash": trash,
+    "trash": trash, "device": device,
 ]
+
+private func device(in directory: URL, _ words: [String]) {
+    let device = UIDevice.current
+    print(device.name, device.systemName, device.systemVersion, device.identifierForVendor?.uuidString ?? "nil")
+}
 
 private func save(in directory: URL, _ words: [String]) {
     step("new") { try saveSensitiveData(Data("new".utf8), to: directory / "new") }
