@@ -16,9 +16,11 @@ struct SeenTable: Sendable {
     private static let magic = Array("PFSSEEN1".utf8)
 
     /// The versions by file.
-    var versions: [UInt64: UInt32] = [:]
+    private(set) var versions = VersionMap()
     /// The number of entries in the file, those that are torn too.
     private(set) var entries = 0
+    /// How many entries begin the file in ascending order, as one that was written anew has them.
+    private var (ascending, last): (Int, UInt64) = (0, 0)
     /// Whether an entry before the last one is damaged. A power cut tears the last ones only.
     private(set) var isDamaged = false
     /// Whether the last entries are torn, so that the file must be written anew before something is appended.
@@ -30,8 +32,9 @@ struct SeenTable: Sendable {
         return bytes.span.littleEndian(at: 0)
     }
 
-    /// Whether so much of the file says nothing any more that it is to be written anew.
-    var isWasteful: Bool { entries > 2 * versions.count + 4096 }
+    /// Whether so many entries, with `more`, come after the ascending ones that the file is to be written anew: it has become long,
+    /// or slow to read.
+    func isWasteful(with more: Int) -> Bool { entries - ascending + more > versions.count / 4 + 4096 }
 
     /// The first bytes of a table of `volume`.
     static func header(of volume: VolumeID) -> [UInt8] {
@@ -72,6 +75,7 @@ struct SeenTable: Sendable {
                 continue
             }
             if isTorn { isDamaged = true }
+            if ascending == entries, version != 0, key > last || entries == 0 { (ascending, last) = (entries + 1, key) }
             set(key, version)
         }
     }
@@ -80,19 +84,21 @@ struct SeenTable: Sendable {
     /// - Returns: false if there is no room.
     @discardableResult
     mutating func set(_ key: UInt64, _ version: UInt32) -> Bool {
-        if version == 0 {
-            versions.removeValue(forKey: key)
-        } else {
-            guard versions.count < Self.most || versions[key] != nil else { return false }
-            versions[key] = version
-        }
+        guard version == 0 || versions.count < Self.most || versions[key] != 0 else { return false }
+        versions[key] = version
         return true
     }
 
-    /// The file was written anew, or entries were appended to it.
-    mutating func wrote(entries count: Int, anew: Bool) {
-        entries = anew ? count : entries + count
-        if anew { (isDamaged, isTorn) = (false, false) }
+    /// Makes room for what a file of this length says.
+    mutating func reserve(length: UInt64) { versions.reserve(min(Int(length) / Self.entryLength, Self.most)) }
+
+    /// Entries were appended to the file.
+    mutating func appended(_ count: Int) { entries += count }
+
+    /// The file was written anew, in ascending order.
+    mutating func wroteAnew() {
+        (entries, ascending) = (versions.count, versions.count)
+        (isDamaged, isTorn) = (false, false)
     }
 
     /// Notices what a crash leaves, and an accident. It proves nothing: the table is in the user's own directory.

@@ -23,7 +23,7 @@ package final class SeenVersions: Sendable {
     private struct State {
         var table: SeenTable
         /// Versions that this mount has written, and that are not durable yet.
-        var later: [UInt64: UInt32] = [:]
+        var later = VersionMap()
         /// Whether the file can be appended to. It is not held open: a file system with a file that is open for writing cannot become
         /// read-only.
         var isUsable = false
@@ -34,6 +34,12 @@ package final class SeenVersions: Sendable {
         /// Whether the file is given up. What this mount sees is still compared.
         var isLost = false
         var isTold = false
+
+        /// The version that was seen last; 0 if none is known.
+        func known(_ key: UInt64) -> UInt32 {
+            let version = later[key]
+            return version == 0 ? table.versions[key] : version
+        }
     }
 
     /// Entries that are written together, and the most that wait for a disk that takes none.
@@ -78,8 +84,10 @@ package final class SeenVersions: Sendable {
     }
 
     private static func read(_ file: BackingFile, _ volume: VolumeID) throws(Errno) -> SeenTable? {
-        guard try file.status().size <= UInt64(SeenTable.greatestLength) else { return nil }
+        let length = try file.status().size
+        guard length <= UInt64(SeenTable.greatestLength) else { return nil }
         var table = SeenTable()
+        table.reserve(length: length)
         var bytes = [UInt8](repeating: 0, count: 4096 * SeenTable.entryLength)
         let header = SeenTable.header(of: volume)
         var start = [UInt8](repeating: 0, count: header.count)
@@ -98,7 +106,8 @@ package final class SeenVersions: Sendable {
     /// The version that this machine has seen last. Nil if it knows none.
     package func version(of file: ObjectID) -> UInt32? {
         let key = SeenTable.key(of: file)
-        return state.withLock { $0.later[key] ?? $0.table.versions[key] }
+        let version = state.withLock { $0.known(key) }
+        return version == 0 ? nil : version
     }
 
     /// Compares the version that was found in the store. What is not known, or later, is learnt.
@@ -112,10 +121,10 @@ package final class SeenVersions: Sendable {
     ) -> UInt32? {
         let key = SeenTable.key(of: file)
         return state.withLock { state in
-            let seen = state.later[key] ?? state.table.versions[key] ?? 0
+            let seen = state.known(key)
             if version < seen {
                 guard toleratesOlder else { return seen }
-                state.later.removeValue(forKey: key)
+                state.later[key] = 0
                 note(key, 0, &state)
             } else if version > seen, isSettled {
                 note(key, version, &state)
@@ -137,8 +146,8 @@ package final class SeenVersions: Sendable {
     package func synced(_ file: ObjectID, _ version: UInt32) {
         let key = SeenTable.key(of: file)
         state.withLock { state in
-            guard let later = state.later[key], later <= version else { return }
-            state.later.removeValue(forKey: key)
+            guard 1...version ~= state.later[key] else { return }
+            state.later[key] = 0
             note(key, version, &state)
             write(&state)
         }
@@ -148,7 +157,7 @@ package final class SeenVersions: Sendable {
     package func forget(_ file: ObjectID) {
         let key = SeenTable.key(of: file)
         state.withLock { state in
-            state.later.removeValue(forKey: key)
+            state.later[key] = 0
             note(key, 0, &state)
         }
     }
@@ -159,10 +168,10 @@ package final class SeenVersions: Sendable {
             guard isWritable else { throw .EROFS }
             if let file {
                 let key = SeenTable.key(of: file)
-                state.later.removeValue(forKey: key)
+                state.later[key] = 0
                 note(key, 0, &state)
             } else {
-                (state.table, state.later, state.waiting, state.isUsable) = (SeenTable(), [:], [], false)
+                (state.table, state.later, state.waiting, state.isUsable) = (SeenTable(), VersionMap(), [], false)
                 state.isLost = false
             }
             if state.isLost { throw .EIO }
@@ -171,7 +180,7 @@ package final class SeenVersions: Sendable {
     }
 
     /// Whether nothing is known.
-    package var isEmpty: Bool { state.withLock { $0.table.versions.isEmpty && $0.later.isEmpty } }
+    package var isEmpty: Bool { state.withLock { $0.table.versions.count + $0.later.count == 0 } }
 
     /// Writes all that is known, durably. Call it when everything that this mount has written is durable in the store, and before
     /// its epoch is closed.
@@ -179,18 +188,28 @@ package final class SeenVersions: Sendable {
         state.withLock { state in
             guard isWritable, !state.isLost else { return }
             let later = state.later
-            state.later = [:]
-            for (key, version) in later { note(key, version, &state) }
-            if state.table.isWasteful { state.isUsable = false }
+            state.later = VersionMap()
+            if state.table.isWasteful(with: later.count) {
+                later.forEach { _ = change($0, $1, &state) }
+                state.isUsable = false
+            } else {
+                later.forEach { note($0, $1, &state) }
+            }
             // A file is made even for an empty table, so that one that is lost is missed.
             if let error = write(&state, durably: true) { failed(error, &state) }
         }
     }
 
-    private func note(_ key: UInt64, _ version: UInt32, _ state: inout State) {
-        let before = state.table.versions[key] ?? 0
-        guard isWritable, before != version, state.table.set(key, version), !state.isLost else { return }
+    /// - Returns: whether the file is to say it.
+    private func change(_ key: UInt64, _ version: UInt32, _ state: inout State) -> Bool {
+        let before = state.table.versions[key]
+        guard isWritable, before != version, state.table.set(key, version), !state.isLost else { return false }
         if version < before { state.owesLower = true }
+        return true
+    }
+
+    private func note(_ key: UInt64, _ version: UInt32, _ state: inout State) {
+        guard change(key, version, &state) else { return }
         state.waiting.append((key, version))
         guard state.waiting.count.isMultiple(of: Self.batch), let error = write(&state) else { return }
         if state.waiting.count >= Self.mostWaiting { failed(error, &state) }
@@ -206,7 +225,7 @@ package final class SeenVersions: Sendable {
             if !state.isUsable {
                 try writeAnew(state.table)
                 state.isUsable = true
-                state.table.wrote(entries: state.table.versions.count, anew: true)
+                state.table.wroteAnew()
             } else if durably || !state.waiting.isEmpty {
                 let file = try place.directory.openFile(place.name, .readWrite)
                 var bytes: [UInt8] = []
@@ -216,7 +235,7 @@ package final class SeenVersions: Sendable {
                 let end = SeenTable.headerLength + state.table.entries * SeenTable.entryLength
                 if !bytes.isEmpty { try file.write(bytes.span, at: UInt64(end)) }
                 if durably { try file.synchronize(dataOnly: true) }
-                state.table.wrote(entries: state.waiting.count, anew: false)
+                state.table.appended(state.waiting.count)
             }
             state.waiting = []
             state.owesLower = false
@@ -230,12 +249,14 @@ package final class SeenVersions: Sendable {
         do throws(Errno) {
             var bytes = SeenTable.header(of: place.volume)
             var offset: UInt64 = 0
-            for (index, row) in table.versions.enumerated() {
-                SeenTable.append(row.key, row.value, index: index, to: &bytes)
-                guard bytes.count >= 1 << 16 else { continue }
+            var index = 0
+            try table.versions.forEach { (key, version) throws(Errno) in
+                SeenTable.append(key, version, index: index, to: &bytes)
+                index += 1
+                guard bytes.count >= 1 << 16 else { return }
                 try file.write(bytes.span, at: offset)
                 offset += UInt64(bytes.count)
-                bytes = []
+                bytes.removeAll(keepingCapacity: true)
             }
             if !bytes.isEmpty { try file.write(bytes.span, at: offset) }
             try file.synchronize(dataOnly: false)

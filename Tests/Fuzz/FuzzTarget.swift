@@ -13,9 +13,9 @@ let targets: [(name: String, target: any FuzzTarget.Type)] = [
     ("attribute", AttributeTarget.self), ("block", BlockTarget.self), ("companion", CompanionTarget.self),
     ("config", ConfigTarget.self), ("header", HeaderTarget.self), ("keybag", KeybagTarget.self),
     ("late", LateTarget.self), ("name", NameTarget.self), ("options", OptionsTarget.self),
-    ("record", RecordTarget.self), ("socket", SocketTarget.self), ("state", StateTarget.self),
-    ("symlink", SymlinkTarget.self), ("text", TextTarget.self), ("value", ValueTarget.self),
-    ("volume", VolumeTarget.self),
+    ("record", RecordTarget.self), ("seen", SeenTarget.self), ("socket", SocketTarget.self),
+    ("state", StateTarget.self), ("symlink", SymlinkTarget.self), ("text", TextTarget.self),
+    ("value", ValueTarget.self), ("volume", VolumeTarget.self),
 ]
 
 /// Ends the process, so that libFuzzer keeps the input, unless the condition holds.

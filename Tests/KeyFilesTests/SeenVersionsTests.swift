@@ -219,6 +219,44 @@ import VolumeFormat
         #expect(machine.open().version(of: id(1)) == 4999)
     }
 
+    /// A mount that has written many files leaves a table in ascending order, which is read without being sorted.
+    @Test func manyNewFilesAreWrittenInOrder() throws {
+        let machine = machine()
+        let seen = machine.open()
+        for number in UInt16(0)..<6000 {
+            // No order: the last bytes of a name count most.
+            seen.wrote(ObjectID(InlineArray { UInt8(truncatingIfNeeded: $0 == 7 ? number : number >> 8) }), 7)
+        }
+        seen.settle()
+        let bytes = try machine.bytes
+        let keys = stride(from: SeenTable.headerLength, to: bytes.count, by: SeenTable.entryLength).map {
+            bytes.span.littleEndian(at: $0) as UInt64
+        }
+        #expect(keys.count == 6003 && keys == keys.sorted())
+        let again = machine.open()
+        #expect((1...3).map { again.version(of: id($0)) } == [101, 102, 103] && machine.told.isEmpty)
+    }
+
+    @Test(arguments: [0, 1, 2]) func aMapAnswersAsADictionary(_ seed: UInt64) {
+        var (map, reference): (VersionMap, [UInt64: UInt32]) = (VersionMap(), [:])
+        var random = seed
+        for step in 0..<60_000 {
+            random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            let key = random >> (seed == 0 ? 52 : 33)
+            let version = UInt32(truncatingIfNeeded: random >> 20) % 3 * UInt32(step)
+            map[key] = version
+            reference[key] = version == 0 ? nil : version
+        }
+        #expect(map.count == reference.count && reference.allSatisfy { map[$0.key] == $0.value })
+        #expect((UInt64(0)..<4096).allSatisfy { map[$0] == reference[$0] ?? 0 })
+        var keys: [UInt64] = []
+        map.forEach { key, version in
+            keys.append(key)
+            #expect(reference[key] == version)
+        }
+        #expect(keys == reference.keys.sorted())
+    }
+
     /// The number of a state file may be given to another store.
     @Test func aNewStateFileBeginsWithout() throws {
         let machine = machine()

@@ -10,6 +10,7 @@ import HostSystem
 import Testing
 import VolumeFormat
 
+@testable import FileContents
 @testable import ProtectedVolume
 @testable import VolumeCheck
 
@@ -158,7 +159,8 @@ struct TamperMatrix {
     private func judge(
         _ store: MemoryStore, _ kind: TamperKind, _ field: String, _ tampering: Tampering
     ) throws -> String {
-        let found = try Self.check(scene.keys, store.root, scene.states.crash(index: 0))
+        var found = try Self.check(scene.keys, store.root, scene.states.crash(index: 0), notes: [.older])
+        let isOlder = found.remove(Finding.Kind.older.rawValue) != nil
         let states = scene.states.crash(index: 0)
         let now = try TamperReading(TestVolume(scene.keys, store.root, states))
         let (detected, changes) = now.compare(with: scene.reading)
@@ -167,16 +169,31 @@ struct TamperMatrix {
         let isSeen = changes.isEmpty || detected && changes.allSatisfy { $0.aspect == "size" }
         guard !isSeen else {
             if detected { return kinds.isEmpty ? "? fsck finds nothing" : kinds }
+            if isOlder { return "? what is as before is taken for older" }
             return kinds.isEmpty ? "right" : "right (\(kinds))"
         }
         guard let gap = uncovered(kind, tampering, changes, now, found) else {
             return "? \(changes.map { "\($0.key): \($0.value ?? "gone")" })"
         }
-        return "**\(gap.rawValue)**" + (kinds.isEmpty ? "" : " (\(kinds))")
+        guard gap == .older, isOlder else { return "**\(gap.rawValue)**" + (kinds.isEmpty ? "" : " (\(kinds))") }
+        guard try isRefused(changes, store) else { return "? -o fresh opens what is older" }
+        return "**\(gap.rawValue)** (" + (kinds.isEmpty ? "" : "\(kinds) ") + "\(Finding.Kind.older.rawValue))"
     }
 
-    /// The kinds of findings that are errors or crash damage.
-    static func check(_ keys: TestKeys, _ root: BackingDirectory, _ states: MemoryStore) throws -> Set<String> {
+    /// Whether `-o fresh` shows none of the changed contents.
+    private func isRefused(_ changes: [TamperReading.Change], _ store: MemoryStore) throws -> Bool {
+        var options = VolumeOptions()
+        options.refusesOlder = true
+        let states = scene.states.crash(index: 0)
+        let fresh = try TamperReading(TestVolume(scene.keys, store.root, states, options: options))
+        let others = fresh.compare(with: scene.reading)
+        return others.detected && others.changes.allSatisfy { $0.aspect != "content" }
+    }
+
+    /// The kinds of findings that are errors or crash damage, and of `notes`.
+    static func check(
+        _ keys: TestKeys, _ root: BackingDirectory, _ states: MemoryStore, notes: Set<Finding.Kind> = []
+    ) throws -> Set<String> {
         let ring = try keys.ring()
         try keys.unlock(ring)
         let kinds = Lock<Set<String>>([])
@@ -185,7 +202,7 @@ struct TamperMatrix {
         options.mends = false
         options.threads = 1
         _ = try Check.run(directory: root.reopen(), keys: ring, states: store, options: options) { finding in
-            guard finding.severity != .note else { return }
+            guard finding.severity != .note || notes.contains(finding.kind) else { return }
             kinds.withLock { _ = $0.insert(finding.kind.rawValue) }
         }
         return kinds.withLock { $0 }

@@ -41,7 +41,10 @@ enum TamperTable {
 
     /// The letters and what the threat model calls them, in the order of the legend.
     static let gaps: [(letter: TamperMatrix.Uncovered, name: String, text: String)] = [
-        (.older, "Rollback", "an older version of the same bytes verifies"),
+        (
+            .older, "Rollback",
+            "an older version of the same bytes verifies; it is noticed where the cell says `older-than-seen`"
+        ),
         (.exchanged, "Exchange by renaming", "whole objects change places, or one is in two places"),
         (.removed, "Removed entries", "a removed entry leaves no trace"),
         (
@@ -86,9 +89,10 @@ enum TamperTable {
             | `·` | the change changes nothing, or cannot be made |
             | `missing`, `not-listed` (late files) | as `refused` there: a mount applies nothing of the file |
             | `cut-off` (late files) | a mount applies what is before the change |
-            | a letter | a change that nobody can notice; the [threat model](threat-model.md#what-is-not-covered) names each |
+            | a letter | a change that does not fail to verify; the [threat model](threat-model.md#what-is-not-covered) names each |
 
             A cell with several results has those of several places or ways. In parentheses is what `fsck` reports in addition.
+            With `older-than-seen` the file is also counted when it is opened, and with `-o fresh` it is an error.
 
             | letter | in the threat model | what happens |
             |---|---|---|

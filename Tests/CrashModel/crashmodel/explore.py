@@ -147,7 +147,7 @@ class Exploration:
     def judge(self, session, image, judged, down_states, path, step):
         """A file that a crash may leave now: the next mount reads it, and every promise holds."""
         any_bad, change = session.bad_after_a_crash()
-        context = (image, any_bad, change, session.everything, session.sizes, session.tags, session.must_exist)
+        context = (image, any_bad, change, session.everything, session.sizes, session.tags, session.must_exist, session.seen)
         if context in judged:
             return
         judged.add(context)
@@ -159,6 +159,8 @@ class Exploration:
         left = p.with_epochs(image, change)
         found = read(left, epochs(any_bad, session.everything))
         objection = "the next mount refuses it: " + found if isinstance(found, str) else session.objection(found)
+        if not objection and session.is_older(image):
+            objection = "an honest file is taken for an older one"
         if objection:
             raise Violation(path, step, objection, image)
         down_states[image] = down(left, any_bad, session.everything)

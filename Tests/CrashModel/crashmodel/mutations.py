@@ -71,6 +71,8 @@ CAUGHT = [
     Trial("a file that grew is not marked before a punch", [FAR, ALL], [closed(5, p.HOLES, (1,))], 2),
     Trial("a stronger class without KEY_EXPOSED", [("class", p.STRONG)], [closed(1)], 1),
     Trial("a stronger class is not synced", [("class", p.STRONG)], [closed(0)], 1),
+    # The table of seen versions (4.3).
+    Trial("the table knows what is not durable", [("write", 0, 1)], THREE, 1),
     # Mending (R0, R5).
     Trial("R0 keeps the old pages", [("write", 0, 1), ("write", 1, 2)], NEW, 2),
     Trial("R0 does not sync", [("write", 0, 1), ("write", 2, 2)], [new_file(False)], 2, "no order"),

@@ -170,7 +170,7 @@ class Session(Mending):
             self.any_bad = False
         else:
             self._close((p.CLOSED, p.BAD, p.CLOSED))
-        self.listed = self.kept_open = False
+        self.listed = self.kept_open = self.seen = False
 
     def finish(self):
         """After an operation: the living mount reads what programs expect."""

@@ -100,6 +100,18 @@ def with_epochs(image, change):
         page if type(page) is int else (change[page[EPOCH]],) + page[1:] for page in image[1]))
 
 
+def end_epochs(image):
+    """The epochs of page 0 and of P (6.4); nothing without a header, when no version is compared."""
+    first = page_at(image, 0)
+    if type(first) is int:
+        return ()
+    end = 0 if first[LAST] else min(image[0] // UNIT, len(image[1])) - 1
+    while page_at(image, end) == ZERO:
+        end -= 1
+    last = page_at(image, end)
+    return (first[EPOCH],) if type(last) is int else (first[EPOCH], last[EPOCH])
+
+
 def numbers_of(image):
     """All numbers in the payloads of a file, and all keys."""
     values, keys = set(), set()

@@ -24,6 +24,8 @@ FIELDS = (
     # The open file.
     "size", "flags", "tag", "key", "page_zero", "marked", "grew", "holes_may_be_lost", "repair", "tolerant", "waits_from",
     "waits_end", "expected",
+    # The table of seen versions knows that the file has the mount's own epoch (4.3).
+    "seen",
     # The promise: versions of each page, sizes, classes, and keys that a weaker class has wrapped.
     "versions", "sizes", "tags", "weak_keys", "must_exist",
 )
@@ -67,6 +69,7 @@ class World:
             self.any_bad = True
             self.listed = False
             self.repair, self.tolerant, self.log = REPAIR_ALL, True, -1
+            self.seen = False
 
     def living(self):
         """What this mount tolerates itself."""
@@ -118,15 +121,29 @@ class World:
     def write(self, index, page):
         """One page of the file."""
         self.store.write(index, page)
+        if wrong("the table knows what is not durable"):
+            self.note_version()
 
     def sync(self):
         """Syncs the file, and remembers what that has made durable."""
         self.store.sync()
+        self.note_version()
         self.grew = False
         if self.page_zero == WRITTEN:
             self.holes_may_be_lost = False
             if self.page_zero_is_ours():
                 self.marked = True
+
+    # The table of seen versions.
+
+    def note_version(self):
+        """The table learns the version of the file: that of this mount is the highest one."""
+        self.seen = self.seen or p.OWN in p.end_epochs(self.store.current)
+
+    def is_older(self, image):
+        """Whether a file that a crash has left is taken for an older one: no end has an epoch that ended badly."""
+        ends = p.end_epochs(image)
+        return bool(self.seen and ends) and all(epoch == p.CLOSED for epoch in ends)
 
     # Reading by the living mount.
 
