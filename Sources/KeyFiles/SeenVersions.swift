@@ -146,7 +146,8 @@ package final class SeenVersions: Sendable {
     package func synced(_ file: ObjectID, _ version: UInt32) {
         let key = SeenTable.key(of: file)
         state.withLock { state in
-            guard 1...version ~= state.later[key] else { return }
+            let later = state.later[key]
+            guard later != 0, later <= version else { return }
             state.later[key] = 0
             note(key, version, &state)
             write(&state)
