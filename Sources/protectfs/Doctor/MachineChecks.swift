@@ -121,7 +121,7 @@ enum MachineChecks {
         guard let place = WorkerLimits.ringSwitchThatIsOff.map({ HostPath($0) }) else { return nil }
         return Weakness(
             check: .ioUring, place: place,
-            problem: "mounts would be faster, above all with many small files, if the kernel let them use io_uring",
+            problem: "rm -r would be faster if the kernel let mounts use io_uring; other work may be slower",
             advice:
                 "as root: echo Y > \(place), and echo options fuse enable_uring=1 > /etc/modprobe.d/protectfs.conf for later starts of the machine; then mount with -o io_uring=auto"
         )
