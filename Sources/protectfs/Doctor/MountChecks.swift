@@ -111,19 +111,10 @@ struct DesktopTraces {
     private static let thumbnailHead = 4096
 
     init(_ mountPoint: HostPath) {
-        address = Array("file://".utf8) + Self.escaped(mountPoint.bytes) + [UInt8(ascii: "/")]
+        address = Array("file://".utf8) + mountPoint.inURI + [UInt8(ascii: "/")]
     }
 
     func all() -> [Weakness] { [recentFiles(), thumbnails()].compactMap { $0 } }
-
-    /// Escapes as desktops do (g_filename_to_uri).
-    static func escaped(_ path: [UInt8]) -> [UInt8] {
-        let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@/".utf8)
-        let digits = Array("0123456789ABCDEF".utf8)
-        return path.flatMap { byte in
-            plain.contains(byte) ? [byte] : [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-        }
-    }
 
     private func recentFiles() -> Weakness? {
         let list = SystemPaths.programData.appending("recently-used.xbel")
