@@ -57,6 +57,15 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// The path in a URI, escaped as desktops do (g_filename_to_uri).
+    package var inURI: [UInt8] {
+        let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@/".utf8)
+        let digits = Array("0123456789ABCDEF".utf8)
+        return bytes.flatMap { byte in
+            plain.contains(byte) ? [byte] : [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+        }
+    }
+
     /// True for a path that starts at the root.
     package var isAbsolute: Bool { bytes.first == UInt8(ascii: "/") }
 

@@ -55,11 +55,10 @@ public final class OSLog: Sendable {
 
     fileprivate func write(_ message: OSLogMessage, _ type: OSLogType) {
         guard isEnabled else { return }
-        // The journal takes the priority from the front of a line. A line break in a value must not begin another line.
-        let isJournal = SystemPaths.environment("JOURNAL_STREAM") != nil
-        let start = isJournal ? "<\(type.form.priority)>" : "\(type.form.word): "
-        let text = String("\(start)\(name)\(message.text)".map { $0.isNewline ? " " : $0 }) + "\n"
         let output = Descriptor(taking: 2)
+        // The journal takes the priority from the front of a line. A line break in a value must not begin another line.
+        let start = Journal.isBehind(output) ? "<\(type.form.priority)>" : "\(type.form.word): "
+        let text = String("\(start)\(name)\(message.text)".map { $0.isNewline ? " " : $0 }) + "\n"
         try? output.write(Array(text.utf8).span)
         _ = output.release()
     }

@@ -66,6 +66,7 @@ import Testing
         #expect(HostPath("a").parent == HostPath("."))
         #expect(HostPath("/a/b").isInside(HostPath("/a")))
         #expect(!HostPath("/ab").isInside(HostPath("/a")))
+        #expect(HostPath("/a b%/ü&'~:@\n").inURI == Array("/a%20b%25/%C3%BC&'~:@%0A".utf8))
         #expect(HostPath("a\nb").description == "a\\x0Ab")
         // U+009B begins an escape sequence, U+202E turns the text after it, U+2028 ends a line.
         #expect(HostPath("ü\u{9b}2J").description == "ü\\xC2\\x9B2J")

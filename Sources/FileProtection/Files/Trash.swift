@@ -3,7 +3,6 @@
 import CLibrary
 import HostSystem
 import PlainFoundation
-import VolumeFormat
 
 extension Foundation.FileManager {
     /// Moves an item to the trash of the desktop (the Trash specification of freedesktop.org), from where file managers can put
@@ -51,14 +50,22 @@ private struct Trash {
         } else {
             var top = item.parent
             while top.parent != top, (try? FileStatus.read(top.parent))?.st_dev == device { top = top.parent }
-            let shared = top.appending(".Trash")
-            // A shared one must be such that no user can replace another's trash in it.
-            let mode = (try? FileStatus.read(shared))?.st_mode ?? 0
-            let isShared = mode & S_IFMT == S_IFDIR && mode & S_ISVTX != 0
-            place = isShared ? shared.appending("\(geteuid())") : top.appending(".Trash-\(geteuid())")
+            place = Self.shared(in: top) ?? top.appending(".Trash-\(geteuid())")
             self.top = top
         }
         for directory in [place, files, info] { try Self.make(directory) }
+    }
+
+    /// This user's directory in the shared trash of a file system, if nobody else can replace it there. Another user may have
+    /// made an entry of its name.
+    private static func shared(in top: HostPath) -> HostPath? {
+        let shared = top.appending(".Trash")
+        // The sticky bit keeps other users from what is in a directory, but not the directory's owner.
+        guard let status = try? FileStatus.read(shared), status.st_mode & S_IFMT == S_IFDIR,
+            status.st_mode & S_ISVTX != 0, [0, geteuid()].contains(status.st_uid)
+        else { return nil }
+        let own = shared.appending("\(geteuid())")
+        return (try? make(own)) == nil ? nil : own
     }
 
     private var files: HostPath { place.appending("files") }
@@ -98,27 +105,13 @@ private struct Trash {
 
     private func write(_ item: HostPath, to note: HostPath) throws(SystemError) {
         let below = item.bytes.dropFirst(top?.bytes.count ?? 0)
-        let shown = top == nil ? item.bytes : Array(below.drop { $0 == UInt8(ascii: "/") })
+        let shown = top == nil ? item : HostPath(bytes: below.drop { $0 == UInt8(ascii: "/") })
         let time = WallClock.local(WallClock.seconds).split(separator: " ").joined(separator: "T")
-        let text = "[Trash Info]\nPath=\(Self.escaped(shown))\nDeletionDate=\(time)\n"
+        let text = "[Trash Info]\nPath=\(String(decoding: shown.inURI, as: UTF8.self))\nDeletionDate=\(time)\n"
         let file = try Descriptor(opening: note, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
         do throws(SystemError) { try file.write(Array(text.utf8).span) } catch {
             try? FileChange.removeFile(note)
             throw error
-        }
-    }
-
-    /// A path as in a URL (RFC 2396).
-    private static func escaped(_ path: [UInt8]) -> String {
-        path.reduce(into: "") { text, byte in
-            let scalar = Unicode.Scalar(byte)
-            let isPlain =
-                scalar.isASCII && (scalar.properties.isAlphabetic || "/-_.~0123456789".unicodeScalars.contains(scalar))
-            if isPlain {
-                text.unicodeScalars.append(scalar)
-            } else {
-                text += "%\(Hexadecimal.text([byte]).uppercased())"
-            }
         }
     }
 }

@@ -6,7 +6,7 @@ package import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
 /// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.check`, `UUID.2.check`, `UUID.lock`, `UUID.keybag.lock`,
-/// `UUID.mount.lock`, `UUID.2.mount.lock`, `UUID.changed-EPOCH`, `UUID.2.changed-EPOCH`, `UUID.seen`, `UUID.2.seen`.
+/// `UUID.copied`, `UUID.mount.lock`, `UUID.2.mount.lock`, `UUID.changed-EPOCH`, `UUID.2.changed-EPOCH`, `UUID.seen`, `UUID.2.seen`.
 package struct LocalFile {
     /// Its path, without the suffix that `erase` appends while it destroys the file.
     package let path: HostPath
@@ -23,8 +23,8 @@ package struct LocalFile {
     package var isState: Bool { words.contains("state") }
     /// Whether it is a state file that was set aside, so that nothing uses it any more: `UUID.state.forgotten-1`.
     package var isSetAside: Bool { isState && words.last != "state" }
-    /// Whether it is a lock, or the record of an interrupted check. Nobody needs one without the other files.
-    package var isIncidental: Bool { words.last == "lock" || words.last == "check" }
+    /// Whether it is a lock, or the record of an interrupted check or of a copy. Nobody needs one without the other files.
+    package var isIncidental: Bool { ["lock", "check", "copied"].contains(words.last) }
 
     /// Whether it is a list of changed files, or a table of seen versions, without its state file, so that nothing uses it any more.
     package var isUselessList: Bool {
@@ -90,6 +90,9 @@ package struct LocalFile {
 
     /// The lock of commands that change the keybag.
     static func keybagLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).keybag.lock") }
+
+    /// The record of the last copy of the keybag.
+    static func copyRecord(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).copied") }
 
     /// The lock of the volume's state files.
     static func stateLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).lock") }

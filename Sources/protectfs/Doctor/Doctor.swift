@@ -53,7 +53,8 @@ struct Weakness {
     /// What was looked at. The raw value is the word of `doctor --json`.
     enum Check: String {
         case swap, hibernation, coreDumps, freedMemory, lockedMemory, allowOther, ioUring
-        case notMounted, daemon, store, deviceKey, passwordHash, loopDevice, recentFiles, thumbnails, weakDefault
+        case notMounted, daemon, store, deviceKey, keybagCopy, passwordHash, loopDevice, recentFiles, thumbnails,
+            weakDefault
     }
 
     let check: Check

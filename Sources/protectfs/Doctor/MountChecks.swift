@@ -1,4 +1,4 @@
-// What `doctor` looks at for one mount: its store, its keys, what a desktop has noted of its files, and its classes.
+// What `doctor` looks at for one mount: its store, its keys and their copies, what a desktop has noted of its files, and its classes.
 
 import CLibrary
 import CommandSupport
@@ -22,7 +22,8 @@ struct MountChecks {
                     advice: "remove the mount with protectfs unmount, and mount again")
             ]
         }
-        return [store(), passwordHash()].compactMap { $0 } + keys() + loopDevices()
+        let found = try? FoundVolume(mount.source)
+        return [store(), passwordHash(found), keybagCopy(found)].compactMap { $0 } + keys(found) + loopDevices()
             + DesktopTraces(mount.mountPoint).all()
             + weakDefaults()
     }
@@ -56,8 +57,8 @@ struct MountChecks {
     }
 
     /// Copies cannot be seen from here. One disk that has both cannot be the only place of either.
-    private func keys() -> [Weakness] {
-        guard let found = try? FoundVolume(mount.source), found.bag.hasDeviceKey,
+    private func keys(_ found: FoundVolume?) -> [Weakness] {
+        guard let found, found.bag.hasDeviceKey,
             let store = try? FileStatus.read(mount.source)
         else { return [] }
         let keys = LocalFile.deviceKeys(of: found.bag.volumeID).map(\.path)
@@ -69,8 +70,21 @@ struct MountChecks {
         }
     }
 
-    private func passwordHash() -> Weakness? {
-        guard let found = try? FoundVolume(mount.source), let cheap = CheapHashes(found.bag) else { return nil }
+    /// Whether a copy still exists, nobody can see from here. When it was made, and of what, is remembered.
+    private func keybagCopy(_ found: FoundVolume?) -> Weakness? {
+        guard let found else { return nil }
+        let copy = KeybagCopyRecord(of: found.bag.volumeID)
+        guard copy?.isCopy(of: found.bag) != true else { return nil }
+        return Weakness(
+            check: .keybagCopy, place: mount.source,
+            problem: copy.map {
+                "its keybag was changed after it was copied at \(WallClock.local($0.seconds)), so the copy has other keys or passphrases"
+            } ?? "its keybag was never copied to another disk, and nothing in the volume can be decrypted without it",
+            advice: "protectfs keybag export \(mount.source.word) FILE, with FILE on another disk")
+    }
+
+    private func passwordHash(_ found: FoundVolume?) -> Weakness? {
+        guard let found, let cheap = CheapHashes(found.bag) else { return nil }
         return Weakness(
             check: .passwordHash, place: mount.source, problem: cheap.problem, advice: cheap.advice(mount.source))
     }
@@ -111,19 +125,10 @@ struct DesktopTraces {
     private static let thumbnailHead = 4096
 
     init(_ mountPoint: HostPath) {
-        address = Array("file://".utf8) + Self.escaped(mountPoint.bytes) + [UInt8(ascii: "/")]
+        address = Array("file://".utf8) + mountPoint.inURI + [UInt8(ascii: "/")]
     }
 
     func all() -> [Weakness] { [recentFiles(), thumbnails()].compactMap { $0 } }
-
-    /// Escapes as desktops do (g_filename_to_uri).
-    static func escaped(_ path: [UInt8]) -> [UInt8] {
-        let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@/".utf8)
-        let digits = Array("0123456789ABCDEF".utf8)
-        return path.flatMap { byte in
-            plain.contains(byte) ? [byte] : [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-        }
-    }
 
     private func recentFiles() -> Weakness? {
         let list = SystemPaths.programData.appending("recently-used.xbel")

@@ -21,7 +21,7 @@ extension Command {
             volume: passphrases that work without the device key can be guessed from it. FILE - writes it to standard output.
             An existing FILE is replaced only if it is an older copy of this volume's keybag with the same keys: backups from
             before a change of keys (keys rotate) need the copy of that time. Make another copy after each
-            change of a passphrase or of the recovery code.
+            change of a passphrase or of the recovery code; protectfs doctor says if there is none of the present keybag.
 
             The device key is never in the copy. To open the volume elsewhere you need the keybag and the recovery code; or the
             keybag, the device key and the passphrase.
@@ -88,11 +88,18 @@ enum KeybagCopies {
             } catch {
                 throw .init(.failure, "the keybag cannot be written to standard output: \(error.reason)")
             }
+            KeybagCopyRecord(of: access.bag).write(access.bag.volumeID)
             Output.note("protectfs: wrote \(what) to standard output")
             return .success
         }
         try refuseInside(file, path)
         let older = try replace(file, with: access.bag)
+        // A copy on the disk of the volume is lost with it.
+        if let copy = try? FileStatus.read(file), let store = try? FileStatus.read(path.resolved()),
+            copy.st_dev != store.st_dev
+        {
+            KeybagCopyRecord(of: access.bag).write(access.bag.volumeID)
+        }
         let place = older.map { "\(file), in place of an older copy (serial \($0))" } ?? "\(file)"
         return Output.done(
             "wrote \(what) to \(place)",

@@ -65,7 +65,7 @@ def found(*words, **more):
 
 def noticed(mount):
     """The weaknesses that do not come from where the tests are."""
-    return [one for one in found(mount.path, env=mount.volume.environment) if one[0] not in ("store", "deviceKey")]
+    return [one for one in found(mount.path, env=mount.volume.environment) if one[0] not in ("store", "deviceKey", "keybagCopy")]
 
 
 def test_machine(environment):
@@ -149,13 +149,14 @@ def test_keys_and_store(environment):
     os.mkdir(point)
     protectfs("init", "--passphrase-file", volume.passphrase_file, store, env=volume.environment)
     protectfs("mount", "--passphrase-file", volume.passphrase_file, store, point, env=volume.environment)
-    environment.cell("a store in memory, the key elsewhere", [("store", store)], found(point, env=volume.environment))
+    environment.cell("a store in memory, the key elsewhere", [("store", store), ("keybagCopy", store)], found(point, env=volume.environment))
+    copies(environment, volume, store, point)
     status = json.loads(protectfs("status", "--json", point, env=volume.environment).stdout)
     key = os.path.join(volume.environment["XDG_STATE_HOME"], "protectfs", status["uuid"] + ".key")
     data = os.path.join(new, "data")
     os.makedirs(os.path.join(data, "protectfs"))
     write_file(os.path.join(data, "protectfs", status["uuid"] + ".key"), harness.read_file(key))
-    environment.cell("the key beside the volume", ["store", "deviceKey"],
+    environment.cell("the key beside the volume", ["store", "keybagCopy", "deviceKey"],
                      [one[0] for one in found(point, env={**volume.environment, "XDG_STATE_HOME": data})])
     done = protectfs("doctor", "--json", new, ok=False)
     environment.cell("not a mount", 7, done.returncode)
@@ -163,6 +164,28 @@ def test_keys_and_store(environment):
     harness.wait_until(lambda: [one[0] for one in found(point)] == ["daemon"], what="the dead mount")
     protectfs("unmount", point, env=volume.environment)
     harness.detach(new)
+
+
+def copies(environment, volume, store, point):
+    """A copy of the keybag counts if it is on another file system, and until the keybag changes."""
+    here, away = os.path.join(os.path.dirname(store), "copy"), environment.new_path("copy")
+
+    def check(name, wanted):
+        text = [line for line in protectfs("doctor", point, env=volume.environment).stdout.splitlines() if "keybag" in line]
+        environment.cell(name, (len(wanted), True), (len(text), all(word in line for word, line in zip(wanted, text))))
+
+    def export(*words, **more):
+        return protectfs("keybag", "export", store, *words, env=volume.environment, **more)
+
+    check("no copy", ["never copied to another disk"])
+    export(here)
+    check("a copy on the same disk", [f"protectfs keybag export {store} FILE"])
+    export(away)
+    check("a copy elsewhere", [])
+    protectfs("slot", "add", "--recovery", "--passphrase-file", volume.passphrase_file, store, env=volume.environment)
+    check("an older copy", ["was changed after it was copied at 2"])
+    export("-", text=False)
+    check("a copy for another program", [])
 
 
 def test_loop_device(environment):

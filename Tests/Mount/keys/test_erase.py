@@ -22,6 +22,8 @@ def made(environment):
     volume = mount.volume
     harness.protectfs("slot", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
                       volume.passphrase_file, volume.path, env=volume.environment)
+    # Leaves the record of a copy.
+    harness.protectfs("keybag", "export", volume.path, "-", env=volume.environment, text=False)
     leave_previous(volume)
     return mount, volume, [reader.device_key_file(volume), reader.state_file(volume), reader.keybag_file(volume),
                            reader.keybag_file(volume) + ".old"]

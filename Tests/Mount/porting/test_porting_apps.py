@@ -72,6 +72,42 @@ def test_trash(environment):
     environment.cell("a link is refused", ("c: CocoaError 513 EACCES", True), (lines[0], os.path.exists(mount / "c")))
 
 
+def test_shared_trash(environment):
+    """The trash that the users of a file system share is taken if no user can replace another's directory in it."""
+    top, home = environment.new_path("top"), environment.new_path("home")
+    os.mkdir(top)
+    if run("mount", "-t", "tmpfs", "none", top, ok=False).returncode != 0:
+        raise harness.Skip("tmpfs cannot be mounted here")
+    try:
+        data, shared = {**os.environ, "HOME": home, "XDG_DATA_HOME": home}, os.path.join(top, ".Trash")
+        own, other = os.path.join(shared, str(os.geteuid())), os.path.join(top, f".Trash-{os.geteuid()}")
+
+        def taken(name, wanted):
+            write_file(os.path.join(top, name), b"x")
+            lines, _ = said("trash", top, name, env=data)
+            environment.cell(name, f"{name}: {wanted}/files/{name} nil", lines[0])
+
+        os.mkdir(shared)
+        os.chmod(shared, 0o777)
+        taken("without the sticky bit", other)
+        os.chmod(shared, 0o1777)
+        taken("sticky, 100%", own)
+        environment.cell("private", 0o700, os.stat(own).st_mode & 0o7777)
+        note = read_file(f"{own}/info/sticky, 100%.trashinfo").decode().splitlines()
+        environment.cell("the path from the top", "Path=sticky,%20100%25", note[1])
+        os.chown(shared, 1234, -1)
+        taken("another user's", other)
+        os.chown(shared, 0, -1)
+        os.chown(own, 1234, -1)
+        taken("another user's in it", other)
+        os.rename(shared, shared + ".old")
+        os.chown(f"{shared}.old/{os.geteuid()}", 0, -1)
+        os.symlink(shared + ".old", shared)
+        taken("a link", other)
+    finally:
+        harness.detach(top)
+
+
 def test_device(environment):
     lines, _ = said("device", environment.base)
     system = os.uname()
