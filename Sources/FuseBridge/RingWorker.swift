@@ -67,8 +67,8 @@ internal import Synchronization
     /// Gives the entry to the kernel. An errno if the kernel refuses it, after which it uses no ring for this mount unless it does
     /// so already.
     func register() -> Int32 {
-        // The kernel puts a request into the queue of the processor it comes from. A processor that is not there is no loss.
-        _ = pfs_stay_on(UInt32(queue.number))
+        // The thread runs on any processor. On its queue's alone it would take turns with the program that the requests come from,
+        // also where the program does not wait for them: read-ahead, write-back, RELEASE.
         ring.queueRegistration(entry, device: device, queue: queue.number)
         ring.submit()
         return -(ring.completion() ?? 0)

@@ -13,7 +13,7 @@ extension Command {
         details: """
             It prints one line for each weakness, with what to do about it. Without a mount point, all of your mounts are looked at. It reads
             the names and classes of all files of a mount, and no contents. It looks at the desktop of the user who runs it. It
-            changes nothing, and the exit code is 0 whatever it finds. It also says if mounts could be faster with io_uring.
+            changes nothing, and the exit code is 0 whatever it finds. It also says if io_uring is worth a try.
             """,
         options: [.json],
         examples: [
