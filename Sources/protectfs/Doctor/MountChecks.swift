@@ -79,7 +79,7 @@ struct MountChecks {
             check: .keybagCopy, place: mount.source,
             problem: copy.map {
                 "its keybag was changed after it was copied at \(WallClock.local($0.seconds)), so the copy has other keys or passphrases"
-            } ?? "its keybag was never copied to another disk, and nothing in the volume can be decrypted without it",
+            } ?? "this machine knows no copy of its keybag, and without the keybag nothing in it can be decrypted",
             advice: "protectfs keybag export \(mount.source.word) FILE, with FILE on another disk")
     }
 
