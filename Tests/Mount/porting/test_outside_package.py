@@ -146,7 +146,7 @@ def test_outside_package(environment):
 
 def test_template(environment):
     """The package to copy: its manifest takes a tagged version, and its program does what it says in two states. With --mode full
-    it is built there, its tests pass, and the import check finds what writes past the library; otherwise this package has built
+    it is built there, with Swift's libraries in it, too, its tests pass, and the import check finds what writes past the library; otherwise this package has built
     its program."""
     if run("which", "swift", ok=False).returncode != 0:
         raise Skip("there is no swift")
@@ -171,6 +171,13 @@ def test_template(environment):
     done = copy.swift("test", "--disable-xctest", env={**os.environ, "NOTES_FOLDER": mount.path}, ok=False)
     said = done.stdout + done.stderr
     environment.cell("[its tests]", (0, True), (done.returncode, "2 tests" in said and "passed" in said))
+    # For machines without Swift.
+    build = ["--static-swift-stdlib", "--product", "notes-app", "--scratch-path", ".build/static"]
+    copy.swift("build", *build)
+    app = os.path.join(copy.path, ".build/static/debug/notes-app")
+    environment.cell("[linked statically]", [], [word for word in run("ldd", app).stdout.split() if re.match("lib(swift|Found|_Found)", word)])
+    run(app, folder, "static", "tea")
+    environment.cell("[its class]", (CLASSES["A"], "tea\n"), (get_class(mount / "notes/Documents/static"), run(app, folder, "static").stdout))
     copy.is_checked(mount)
 
 
