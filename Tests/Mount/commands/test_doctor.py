@@ -177,7 +177,7 @@ def copies(environment, volume, store, point):
     def export(*words, **more):
         return protectfs("keybag", "export", store, *words, env=volume.environment, **more)
 
-    check("no copy", ["never copied to another disk"])
+    check("no copy", ["this machine knows no copy of its keybag"])
     export(here)
     check("a copy on the same disk", [f"protectfs keybag export {store} FILE"])
     export(away)
