@@ -121,7 +121,8 @@ enum MachineChecks {
         guard let place = WorkerLimits.ringSwitchThatIsOff.map({ HostPath($0) }) else { return nil }
         return Weakness(
             check: .ioUring, place: place,
-            problem: "the kernel lets no mount use io_uring, which makes some programs a little faster and others slower",
+            problem:
+                "the kernel lets no mount use io_uring, which makes some programs a little faster and others slower",
             advice:
                 "to try it, as root: echo Y > \(place), and echo options fuse enable_uring=1 > /etc/modprobe.d/protectfs.conf for later starts of the machine; then mount with -o io_uring=auto"
         )
