@@ -9,6 +9,8 @@ SEED = 7
 
 
 def rounds(environment, made, label, count):
+    if environment.mode == "full":
+        count = 100
     try:
         for _ in range(count):
             environment.cell(f"{label}, round {made.number + 1}", [], made.run())
@@ -18,13 +20,9 @@ def rounds(environment, made, label, count):
     print(f"        {label}: " + ", ".join(f"{value} {name}" for name, value in made.figures.items()), flush=True)
 
 
-def count(environment, quick, usual, full):
-    return {"quick": quick, "usual": usual, "full": full}[environment.mode]
-
-
 def test_killed(environment):
     """kill -9 under load and in the middle of a lock: programs get an error, unmount cleans up, nothing synced is lost."""
-    rounds(environment, crashes.Killed(environment, SEED), "kill -9", count(environment, 4, 5, 100))
+    rounds(environment, crashes.Killed(environment, SEED), "kill -9", 4)
 
 
 def test_disk_cut(environment):
@@ -33,7 +31,7 @@ def test_disk_cut(environment):
         raise harness.Skip("loop devices need root")
     for kind in ("ext4", "xfs", "btrfs"):
         try:
-            rounds(environment, crashes.Cut(environment, SEED, kind), kind, count(environment, 2, 3, 100))
+            rounds(environment, crashes.Cut(environment, SEED, kind), kind, 2)
         except harness.Skip as reason:
             environment.skip(kind, str(reason))
 

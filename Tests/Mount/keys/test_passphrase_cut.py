@@ -9,10 +9,10 @@ import harness
 from stores import store
 
 # What changes something, and what makes it durable; the others come between two of these. To what is only killed a sync
-# is nothing.
+# is nothing, and without power a write is nothing before its sync.
 CHANGES = ("pwrite64", "linkat", "renameat", "unlinkat")
-CALLS = ("pwrite64", "fsync", "linkat", "renameat")
-ALL = (*CALLS, "unlinkat", "openat2", "flock", "mkdir", "write")
+CALLS = ("fsync", "linkat", "renameat")
+ALL = (*CALLS, "pwrite64", "unlinkat", "openat2", "flock", "mkdir", "write")
 # fsck's exit code for "cannot be done", as of fsck(8).
 NOT_DONE = 8
 

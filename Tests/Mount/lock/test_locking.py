@@ -11,7 +11,6 @@ from harness import GRACE, PAGE, PATIENCE, Watch, in_child, outcome, pattern, re
 from memory import SleepingPage, resident
 from subscriber import Subscriber
 
-CYCLES = {"quick": 15, "usual": 20, "full": 2000}
 # The exit code of a lock that the kernel's pages outlive.
 SWEEPING = 10
 CONSTANT = pattern(300_000, seed=5)
@@ -33,7 +32,7 @@ def moved_into_a(path):
 
 def test_hammer(environment):
     mount = environment.mount()
-    cycles = CYCLES[environment.mode]
+    cycles = 2000 if environment.mode == "full" else 12
     gang = hammer.Gang()
     everything, held = [], []
 

@@ -12,9 +12,10 @@ SUFFIX = ".io_uring"
 
 # Tests that run over /dev/fuse and again over io_uring, by the beginning of "file.function": those of locks, of many requests
 # at a time, of the bytes that come back, and of a daemon's end. In a usual run those that take little, in a full one all.
-USUAL = ("direct_writes.", "file_handles.", "guard.", "killed.", "lock_cache.", "lock_gets_through.", "locking.", "memory_scan.",
-         "model.", "races.", "signals.")
-BOTH = USUAL + ("differential.", "late.", "lock_stress.", "seeking.", "stalls.", "sweeping.", "written_times.")
+USUAL = ("direct_writes.", "file_handles.", "guard.", "killed.", "lock_cache.", "lock_gets_through.busy",
+         "lock_gets_through.idle", "lock_gets_through.no_threads", "locking.", "memory_scan.", "model.", "races.", "signals.")
+BOTH = USUAL + ("differential.", "late.", "lock_gets_through.", "lock_stress.", "seeking.", "stalls.", "sweeping.",
+                "written_times.")
 
 
 def allowed():
