@@ -4,22 +4,31 @@ import Glibc
 import HostSystem
 import Testing
 
-@Test func manyThreadsCountExactly() async {
-    let counter = Lock(0)
-    let shared = RWLock(0)
-    await withTaskGroup(of: Void.self) { group in
-        for _ in 0..<8 {
-            group.addTask {
-                for _ in 0..<10_000 {
-                    counter.withLock { $0 += 1 }
-                    shared.withWriteLock { $0 += 1 }
-                    _ = shared.withReadLock { $0 }
-                }
-            }
+/// Adds with more threads than processors, which begin together. Some of them lose the processor while they have the lock.
+private func addWithThreads(_ add: @escaping @Sendable () -> Void) -> Int {
+    let (isOpen, opened) = (Lock(false), Condition())
+    let threads = (0..<16).compactMap { _ in
+        BackgroundThread(name: "adder") {
+            _ = isOpen.wait(on: opened) { $0 ? true : nil }
+            for _ in 0..<20_000 { add() }
         }
     }
-    #expect(counter.withLock { $0 } == 80_000)
-    #expect(shared.withReadLock { $0 } == 80_000)
+    isOpen.withLock { $0 = true }
+    opened.broadcast()
+    for thread in threads { thread.join() }
+    return threads.count * 20_000
+}
+
+@Test func manyThreadsCountExactly() {
+    let counter = Lock(0)
+    let added = addWithThreads { counter.withLock { $0 += 1 } }
+    #expect(counter.withLock { $0 } == added)
+    let shared = RWLock(0)
+    let both = addWithThreads {
+        shared.withWriteLock { $0 += 1 }
+        _ = shared.withReadLock { $0 }
+    }
+    #expect(shared.withReadLock { $0 } == both)
 }
 
 @Test func aWaitEndsAtItsDeadline() {
@@ -58,17 +67,6 @@ import Testing
 /// An object with a lock of its own.
 private final class Counter: Sendable {
     let value = InPlaceLock(0)
-}
-
-/// Adds with more threads than processors. Some of them lose the processor while they have the lock.
-private func addWithThreads(_ add: @escaping @Sendable () -> Void) -> Int {
-    let threads = (0..<16).compactMap { _ in
-        BackgroundThread(name: "adder") {
-            for _ in 0..<20_000 { add() }
-        }
-    }
-    for thread in threads { thread.join() }
-    return threads.count * 20_000
 }
 
 /// A lock that is handed to the thread that has waited longest costs a switch of threads nearly each time, as soon as two threads
