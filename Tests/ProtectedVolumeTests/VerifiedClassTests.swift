@@ -1,7 +1,9 @@
 // Tests that decisions about classes use only proven bytes: the header of another file decides nothing.
 
 import BackingStore
+import FileContents
 import KeyFiles
+import TestSupport
 import Testing
 import VolumeFormat
 
@@ -90,5 +92,23 @@ import VolumeFormat
         try it.layHeader(of: "c", over: "a")
         _ = try? it.volume.header(of: node)
         #expect(node.protectionClass == .complete)
+    }
+
+    /// The end of the last handle writes the header of an empty file. A rename that has looked at the file before finds it.
+    @Test func anEmptyFileIsClosedDuringARename() throws {
+        let holder = try TemporaryDirectory()
+        let it = try TestVolume(try HostDirectory.open(path: holder.path))
+        let (parent, name) = try it.parent("new")
+        let (made, _) = try it.volume.create(name, in: parent, mode: 0o600, caller: TestVolume.caller)
+        let (directory, entry) = try it.backing("new")
+        let before = try #require(try it.volume.status(of: entry, in: directory))
+        let opened = try directory.openFile(entry, .readOnly)
+        #expect(before.size == 0)
+        it.volume.release(made.node, writable: true)
+        for file in [nil, opened] {
+            let found = try it.volume.verifiedClass(of: entry, before, in: directory, opened: file)
+            #expect(found?.protectionClass == .completeUntilFirstUserAuthentication)
+        }
+        #expect(try FileContent.header(in: it.volume.content, backing: opened) != nil)
     }
 }

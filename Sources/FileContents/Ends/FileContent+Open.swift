@@ -57,15 +57,24 @@ extension FileContent {
     /// never written (rule R0): the file is empty and has its parent's default class.
     package static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
         try context.locking(backing) { () throws(VolumeError) -> FileHeader? in
-            let length: UInt64
-            do throws(Errno) {
-                length = try (context.options.isShared ? backing.status() : backing.statusWhenOpened()).size
-            } catch { throw .store(error) }
+            let length = try status(in: context, of: backing).size
             return try context.buffers.withBuffer(pageCount: 1) {
                 (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
                 try context.firstPage(of: backing, length: length, into: &buffer)
             }
         }
+    }
+
+    /// The status of a file that is not open. One that had no page when it was looked at may have one now: the end of the last handle
+    /// writes the header of an empty file, and a program may rename the file meanwhile.
+    private static func status(in context: ContentContext, of backing: BackingFile) throws(VolumeError) -> Status {
+        do throws(Errno) {
+            if !context.isShared {
+                let status = try backing.statusWhenOpened()
+                if status.size >= UInt64(PageGeometry.pageSize) { return status }
+            }
+            return try backing.status()
+        } catch { throw .store(error) }
     }
 
     /// The same, proven by block 0, which verifies only with this header. Decisions about a class need this proof: a
@@ -95,10 +104,7 @@ extension FileContent {
     private static func verifiedHeaderAtOnce(
         in context: ContentContext, _ backing: BackingFile, _ isReplaced: Bool
     ) throws(VolumeError) -> FileHeader? {
-        let status: Status
-        do throws(Errno) {
-            status = try context.isShared ? backing.status() : backing.statusWhenOpened()
-        } catch { throw .store(error) }
+        let status = try status(in: context, of: backing)
         return try context.buffers.withBuffer(pageCount: 2) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
             guard let header = try context.firstPage(of: backing, length: status.size, into: &buffer) else {

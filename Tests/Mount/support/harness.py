@@ -143,6 +143,14 @@ def parent(pid):
     return None
 
 
+def has_ended(pid):
+    """Whether a process has closed its files, and so given up its locks. Its arguments are gone a little earlier, and its first
+    thread may end before the others."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()[0] in ("Z", "X") and len(os.listdir(f"/proc/{pid}/task")) == 1
+    return True
+
+
 def abort_connection(device, control):
     """Ends a hung connection: every request on it fails, and the daemon ends."""
     with contextlib.suppress(OSError):
@@ -232,10 +240,11 @@ class Mount:
 
     def crash(self):
         """Ends the daemon as a power cut would end the machine: nothing is closed, and the mount is gone."""
-        for pid in daemons(self.path):
+        killed = daemons(self.path)
+        for pid in killed:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not daemons(self.path), what="the daemon's end")
+        wait_until(lambda: all(map(has_ended, killed)), what="the daemon's end")
         detach(self.path)
 
     @property
